@@ -1,0 +1,48 @@
+# What a newcomer and CI call. `make` alone lists the targets. Each installs what it needs first (scripts/setup).
+
+CARGO ?= cargo
+
+# Test binaries run a host that can be killed at named points; the demo and the benchmarks run one that cannot.
+TEST_FEATURES := weir/fault-points
+
+# Host and tests share one profile, so that wasmtime is built once for linking and once for checking.
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help demo test soak bench lint licences guests setup setup-lint
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## run a job over the flights of 2013, kill it twice, show that nothing is lost or doubled
+	@scripts/build-guests flights-clean flights-daily
+	$(CARGO) build --release -p weir
+	@examples/flights/demo
+
+test: setup guests lint ## everything CI checks: lints, documentation, unit and integration tests, a sample of the soak
+	$(CARGO) test --release --workspace --features $(TEST_FEATURES)
+
+soak: setup guests ## kill the host at least 200 times and compare with uninterrupted runs (many minutes)
+	$(CARGO) build --release -p weir --features $(TEST_FEATURES)
+	$(CARGO) run --release -p weir-tests --bin soak
+
+bench: setup guests ## measure keyed count beside a plain Rust loop; JSON lines
+	$(CARGO) build --release -p weir
+	$(CARGO) run --release -p weir-tests --bin bench
+
+lint: setup-lint ## format, clippy and documentation, warnings as errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --workspace --all-targets --features $(TEST_FEATURES) -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --workspace --no-deps --features $(TEST_FEATURES)
+
+licences: setup ## check licences and origins of all dependencies by deny.toml; builds cargo-deny if missing (5 minutes)
+	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
+	$(CARGO) deny check licenses bans sources
+
+guests: setup ## build all Wasm operators of examples and tests to target/guests
+	@scripts/build-guests
+
+setup:
+	@scripts/setup
+
+setup-lint:
+	@scripts/setup lint

@@ -1,0 +1,173 @@
+//! Output: what a guest may emit in which call, and what its rows cost.
+//!
+//! What rows inherit counts like what they bring along: a few bytes of origins can stand for any
+//! number of large records.
+
+use crate::columns::check_count;
+use crate::contract::wit::output;
+use crate::contract::wit::types::DictionaryResult;
+use crate::description::OutputKeys;
+use crate::environment::{Dictionary, Environment, Rows};
+use crate::host::{Host, Kind, Refusal, check_values};
+use crate::imports::nullable;
+
+impl<E: Environment> Host<E> {
+    /// Checks and charges rows for an output, and turns them into the environment's. `None`: there
+    /// are none.
+    pub(crate) fn rows(
+        &mut self,
+        output: u32,
+        rows: output::Rows,
+    ) -> Result<Option<Rows>, Refusal> {
+        self.allow(&[Kind::Keyed, Kind::Unkeyed, Kind::Timers, Kind::Moment])?;
+        let declared = self.description.outputs.len();
+        let Some(keys_come) = self
+            .description
+            .outputs
+            .get(output as usize)
+            .map(|output| output.keys)
+        else {
+            return Err(Refusal::Contract(format!(
+                "there is no output {output}; {declared} are declared"
+            )));
+        };
+        let output::Rows {
+            origins,
+            keys,
+            values,
+            times,
+            headers,
+        } = rows;
+        if headers.is_some() {
+            return Err(Refusal::Contract(
+                "headers are not supported yet".to_owned(),
+            ));
+        }
+        let count = self.origins(&origins, times.as_deref())?;
+        if let Some(times) = &times {
+            check_count(times.len(), count).map_err(Refusal::of("times"))?;
+        }
+        let value_bytes = match &values {
+            Some(values) => {
+                check_values("values", nullable(values), count, self.limits.value_bytes)?;
+                values.data.len() as u64
+            }
+            None if matches!(self.call.kind, Kind::Timers | Kind::Moment) => {
+                return Err(Refusal::Contract(
+                    "`values` is absent, and there are none to inherit".to_owned(),
+                ));
+            }
+            None => origins
+                .iter()
+                .map(|&row| length(&self.call.value_offsets, row))
+                .sum(),
+        };
+        let (keys, key_bytes) = match (keys, keys_come) {
+            (Some(keys), OutputKeys::Given) => {
+                let (keys, bytes) = self.dictionary(keys, count)?;
+                (Some(keys), bytes)
+            }
+            (Some(_), OutputKeys::Kept | OutputKeys::Absent) => {
+                return Err(Refusal::Contract(format!(
+                    "`keys` is there, but output {output} declares its keys {keys_come}"
+                )));
+            }
+            (None, OutputKeys::Kept | OutputKeys::Given) if self.call.kind == Kind::Moment => {
+                return Err(Refusal::Contract(format!(
+                    "`keys` is absent, output {output} declares its keys {keys_come}, and there are \
+                     none to inherit"
+                )));
+            }
+            (None, OutputKeys::Kept | OutputKeys::Given) => {
+                (None, self.inherited_key_bytes(&origins))
+            }
+            (None, OutputKeys::Absent) => (None, 0),
+        };
+        self.charge_output(count, value_bytes + key_bytes)?;
+        let rows = Rows {
+            origins,
+            keys,
+            values: values.map(Into::into),
+            times,
+        };
+        Ok((count > 0).then_some(rows))
+    }
+
+    /// Checks the origins of output rows, and returns how many rows there are.
+    fn origins(&self, origins: &[u32], times: Option<&[i64]>) -> Result<usize, Refusal> {
+        if self.call.kind == Kind::Moment {
+            if !origins.is_empty() {
+                return Err(Refusal::Contract(
+                    "`origins` is not empty, but the call has no rows".to_owned(),
+                ));
+            }
+            let times = times.ok_or_else(|| {
+                Refusal::Contract("`times` is absent, and there are none to inherit".to_owned())
+            })?;
+            return Ok(times.len());
+        }
+        let rows = self.call.rows;
+        match origins.iter().find(|row| **row as usize >= rows) {
+            Some(row) => Err(Refusal::Contract(format!(
+                "`origins`: there is no row {row}; the call has {rows}"
+            ))),
+            None => Ok(origins.len()),
+        }
+    }
+
+    /// Checks the keys of `count` output rows, fills in an index that is left out, and returns the
+    /// bytes of the rows' keys: a key counts for every row that has it, as further on it may be
+    /// written out for each.
+    fn dictionary(
+        &self,
+        keys: DictionaryResult,
+        count: usize,
+    ) -> Result<(Dictionary, u64), Refusal> {
+        let DictionaryResult {
+            distinct,
+            mut index,
+        } = keys;
+        let found = nullable(&distinct)
+            .check(self.limits.value_bytes)
+            .map_err(Refusal::of("keys.distinct"))?;
+        if index.is_empty() && found == count {
+            index.extend(0..count as u32);
+        }
+        check_count(index.len(), count).map_err(Refusal::of("keys.index"))?;
+        if let Some(key) = index.iter().find(|key| **key as usize >= found) {
+            return Err(Refusal::Contract(format!(
+                "`keys.index`: there is no key {key}; there are {found}"
+            )));
+        }
+        let bytes = index
+            .iter()
+            .map(|&key| length(&distinct.offsets, key))
+            .sum();
+        Ok((
+            Dictionary {
+                distinct: distinct.into(),
+                index,
+            },
+            bytes,
+        ))
+    }
+
+    fn inherited_key_bytes(&self, origins: &[u32]) -> u64 {
+        let call = &self.call;
+        if call.key_index.is_empty() {
+            return origins
+                .iter()
+                .map(|&row| length(&call.key_offsets, row))
+                .sum();
+        }
+        origins
+            .iter()
+            .map(|&row| length(&call.key_offsets, call.key_index[row as usize]))
+            .sum()
+    }
+}
+
+/// The length of a column's string. Positions are checked before.
+fn length(offsets: &[u32], position: u32) -> u64 {
+    u64::from(offsets[position as usize + 1] - offsets[position as usize])
+}

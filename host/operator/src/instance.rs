@@ -1,0 +1,196 @@
+//! A running operator: one store, called with batches, timers and watermarks.
+
+use wasmtime::Store;
+
+use crate::call_error::CallError;
+use crate::columns::{Batch, ColumnRef, Firing, Now, NullableRef};
+use crate::component::Component;
+use crate::contract::bindings::Operator;
+use crate::contract::bindings::exports::weir::operator::lifecycle::Guest;
+use crate::contract::wit::types as wit;
+use crate::environment::Environment;
+use crate::host::{Host, Kind, arm};
+
+/// A running operator and its environment.
+///
+/// Each call but [`open`](Instance::open) is one pair of the environment's `begin` and `apply` or
+/// `discard`. Of an error, [`CallError`] says whether the instance can go on. A dead one answers
+/// every call with [`CallError::Contract`], without a `begin`, until it is
+/// [replaced](Instance::replace).
+///
+/// Dropping it frees all that the operator has: its memory cannot be freed in another way.
+pub struct Instance<E: Environment> {
+    component: Component,
+    store: Store<Host<E>>,
+    guest: Operator,
+    /// What `open` was called with, for `replace`.
+    config: Option<String>,
+    dead: bool,
+}
+
+impl<E: Environment> Instance<E> {
+    pub(crate) fn new(component: Component, store: Store<Host<E>>, guest: Operator) -> Self {
+        Instance {
+            component,
+            store,
+            guest,
+            config: None,
+            dead: false,
+        }
+    }
+
+    /// Gives the operator its configuration as JSON text; the first call to it. Has no effects on
+    /// the environment but log messages.
+    pub fn open(&mut self, config: &str) -> Result<(), CallError> {
+        self.alive()?;
+        self.store.data_mut().start(Kind::Quiet);
+        arm(&mut self.store);
+        let opened = self
+            .guest
+            .weir_operator_lifecycle()
+            .call_open(&mut self.store, config);
+        match opened {
+            Ok(Ok(())) => {
+                self.config = Some(config.to_owned());
+                Ok(())
+            }
+            Ok(Err(message)) => Err(CallError::Open(message)),
+            Err(error) => Err(self.died(&error)),
+        }
+    }
+
+    /// Processes a batch of at least one record.
+    ///
+    /// # Panics
+    ///
+    /// If the batch names an input that is not declared.
+    pub fn process(&mut self, batch: Batch<'_>, now: Now) -> Result<(), CallError> {
+        self.alive()?;
+        self.store.data_mut().start_batch(&batch);
+        let lowered = wit::Batch {
+            input: batch.input,
+            keys: wit::DictionaryParam {
+                distinct: nullable(batch.distinct),
+                index: batch.index,
+            },
+            values: nullable(batch.values),
+            times: batch.times,
+            headers: None,
+        };
+        self.call(|guest, store| guest.call_process(store, lowered, now.into()))
+    }
+
+    /// Lets due timers fire: at least one, and none of a key twice.
+    pub fn on_timers(&mut self, due: Firing<'_>, now: Now) -> Result<(), CallError> {
+        self.alive()?;
+        self.store.data_mut().start_firing(&due);
+        let lowered = wit::Firing {
+            keys: column(due.keys),
+            timers: due.timers,
+            namespaces: column(due.namespaces),
+            times: due.times,
+        };
+        self.call(|guest, store| guest.call_on_timers(store, lowered, now.into()))
+    }
+
+    /// Tells the operator that the watermark has advanced. Does nothing, not even `begin`, unless
+    /// the description asks for it.
+    pub fn on_watermark(&mut self, now: Now) -> Result<(), CallError> {
+        self.alive()?;
+        if !self.store.data().description.on_watermark {
+            return Ok(());
+        }
+        self.store.data_mut().start(Kind::Moment);
+        self.call(|guest, store| guest.call_on_watermark(store, now.into()))
+    }
+
+    /// Tells the operator that all input has ended; the last call to it.
+    pub fn finish(&mut self, now: Now) -> Result<(), CallError> {
+        self.alive()?;
+        self.store.data_mut().start(Kind::Moment);
+        self.call(|guest, store| guest.call_finish(store, now.into()))
+    }
+
+    /// The environment.
+    pub fn environment(&mut self) -> &mut E {
+        &mut self.store.data_mut().environment
+    }
+
+    /// A new instance over the same environment, opened with the same configuration if this one
+    /// was: after a trap, or to give back memory. If it fails, the environment is gone.
+    pub fn replace(self) -> Result<Instance<E>, CallError> {
+        let Instance {
+            component,
+            store,
+            guest: _,
+            config,
+            dead: _,
+        } = self;
+        let host = store.into_data();
+        let mut instance = component.revive(host.description, host.limits, host.environment)?;
+        if let Some(config) = config {
+            instance.open(&config)?;
+        }
+        Ok(instance)
+    }
+
+    /// Bytes of linear memory that the operator has.
+    pub fn memory_bytes(&self) -> usize {
+        self.store.data().memory.used()
+    }
+
+    /// Calls the guest between `begin` and `apply` or `discard`.
+    fn call(
+        &mut self,
+        guest: impl FnOnce(&Guest, &mut Store<Host<E>>) -> wasmtime::Result<Result<(), wit::Fault>>,
+    ) -> Result<(), CallError> {
+        self.environment().begin();
+        arm(&mut self.store);
+        let called = guest(self.guest.weir_operator_lifecycle(), &mut self.store);
+        let error = match called {
+            Ok(Ok(())) => return self.environment().apply().map_err(CallError::Host),
+            Ok(Err(fault)) => self.store.data().returned(fault),
+            Err(error) => self.died(&error),
+        };
+        self.environment().discard();
+        Err(error)
+    }
+
+    fn alive(&self) -> Result<(), CallError> {
+        if self.dead {
+            return Err(CallError::Contract(
+                "the instance trapped before and was not replaced".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn died(&mut self, error: &wasmtime::Error) -> CallError {
+        self.dead = true;
+        self.store.data_mut().why(error)
+    }
+}
+
+fn column(of: ColumnRef<'_>) -> wit::ColumnParam<'_> {
+    wit::ColumnParam {
+        offsets: of.offsets,
+        data: of.data,
+    }
+}
+
+fn nullable(of: NullableRef<'_>) -> wit::NullableParam<'_> {
+    wit::NullableParam {
+        present: of.present,
+        offsets: of.offsets,
+        data: of.data,
+    }
+}
+
+impl From<Now> for wit::Now {
+    fn from(now: Now) -> Self {
+        wit::Now {
+            watermark: now.watermark,
+            processing_time: now.processing_time,
+        }
+    }
+}

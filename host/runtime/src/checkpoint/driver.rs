@@ -1,0 +1,481 @@
+//! Does what the recovery and the coordinator ask for: the edge between the two machines and the disk.
+//!
+//! One driver lives as long as the process and takes it through all its attempts; it knows which attempt it owned last, so that it
+//! never takes the job back from a host that took it over.
+
+mod read;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use super::coordinator::Event;
+use super::log::{Commit, Log, Slot};
+use super::manifest::{Identity, Lineage, Manifest, ManifestId};
+use super::outputs::Outputs;
+use super::recovery::{self, Answer, Options, Recovery, Step};
+use super::refusal::Refusal;
+use super::retention::Retention;
+use super::snapshot::Digest;
+use super::state_file::{StateFiles, StateName};
+use super::storage::{CheckpointStorage, Created, Folder, Key, random_bits};
+use super::witness::{self, Witness, Written};
+use crate::fault_point;
+use crate::sink::StagedPart;
+
+/// What the first line of a run's log says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The job starts from the beginning of its inputs. Nothing was committed under this lineage.
+    Fresh,
+    /// The job goes on.
+    Resumed {
+        /// The checkpoint.
+        n: u64,
+        /// When it was taken, milliseconds since the epoch.
+        taken_at: i64,
+    },
+    /// Nothing is left to do.
+    Finished {
+        /// The last checkpoint.
+        n: u64,
+    },
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Fresh => f.write_str("fresh start"),
+            Verdict::Resumed { n, .. } => write!(f, "resumed at checkpoint {n}"),
+            Verdict::Finished { n } => write!(f, "finished already, at checkpoint {n}"),
+        }
+    }
+}
+
+/// Where an attempt begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recovered {
+    /// This attempt.
+    pub attempt: u64,
+    /// The history that goes on.
+    pub lineage: Lineage,
+    /// The checkpoint that is confirmed; 0 for a fresh start.
+    pub confirmed: u64,
+    /// The first number that was never used.
+    pub next_n: u64,
+    /// What to restore; `None` for a fresh start.
+    pub manifest: Option<Manifest>,
+    /// In a word.
+    pub verdict: Verdict,
+}
+
+/// What a collection removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Manifests.
+    pub manifests: usize,
+    /// State files.
+    pub files: usize,
+    /// Slots of the log.
+    pub slots: usize,
+}
+
+/// See the module.
+pub struct Driver {
+    storage: Arc<dyn CheckpointStorage>,
+    outputs: Box<dyn Outputs>,
+    identity: Identity,
+    options: Options,
+    retain: u32,
+    /// The attempt owned last.
+    after: Option<u64>,
+    lineage: Option<Lineage>,
+    log: Log,
+    /// State files that the manifests of retained checkpoints, and of one in flight, name.
+    roots: BTreeMap<ManifestId, BTreeSet<String>>,
+    /// Number of the checkpoint that is the job's last one, once its manifest is stored.
+    finishing: Option<u64>,
+}
+
+impl Driver {
+    /// A driver that owns nothing yet. `retain` confirmed checkpoints are kept, at least one.
+    pub fn new(
+        storage: Arc<dyn CheckpointStorage>,
+        outputs: Box<dyn Outputs>,
+        identity: Identity,
+        options: Options,
+        retain: u32,
+    ) -> Driver {
+        Driver {
+            storage,
+            outputs,
+            identity,
+            options,
+            retain: retain.max(1),
+            after: None,
+            lineage: None,
+            log: Log::default(),
+            roots: BTreeMap::new(),
+            finishing: None,
+        }
+    }
+
+    /// Begins an attempt: finds out where the job stands, claims the log, finishes what was committed and clears what never
+    /// happened. `now` is the wall clock in milliseconds since the epoch, recorded if a lineage begins.
+    ///
+    /// Once it has succeeded, `--fresh` is done with: later calls resume.
+    ///
+    /// # Errors
+    /// [`Refusal`]. Nothing was written before the claim, apart from `job.json`.
+    pub fn recover(&mut self, now: i64) -> Result<Recovered, Refusal> {
+        let bits = random_bits().map_err(|error| Refusal::Storage {
+            what: "cannot read /dev/urandom".to_owned(),
+            error: error.to_string(),
+        })?;
+        let mut recovery = Recovery::new(recovery::Setup {
+            identity: self.identity.clone(),
+            options: self.options,
+            lineage: Lineage::from_bits(bits),
+            after: self.after,
+            storage: self.storage.location(),
+        });
+        self.roots.clear();
+        self.finishing = None;
+        let outcome = loop {
+            match recovery.step().clone() {
+                Step::Done(outcome) => break *outcome,
+                Step::Refuse => {
+                    let refusal = recovery.into_refusal();
+                    return Err(refusal.expect("a refusal has its reason"));
+                }
+                step => {
+                    let answer = self.perform(&step, now).map_err(|error| Refusal::Storage {
+                        what: self.describe(&step),
+                        error: error.to_string(),
+                    })?;
+                    recovery.answer(answer);
+                }
+            }
+        };
+        self.log = recovery.into_log();
+        self.lineage = Some(outcome.lineage.clone());
+        self.options = Options::default();
+        let confirmed = outcome.manifest.as_ref().map_or(0, |manifest| manifest.n);
+        let verdict = match &outcome.manifest {
+            None => Verdict::Fresh,
+            Some(manifest) if outcome.finished => Verdict::Finished { n: manifest.n },
+            Some(manifest) => Verdict::Resumed {
+                n: manifest.n,
+                taken_at: manifest.taken_at,
+            },
+        };
+        Ok(Recovered {
+            attempt: outcome.attempt,
+            lineage: outcome.lineage,
+            confirmed,
+            next_n: outcome.next_n,
+            manifest: outcome.manifest,
+            verdict,
+        })
+    }
+
+    /// Writes and reads this attempt's state files.
+    ///
+    /// # Panics
+    /// Before the first [`Driver::recover`].
+    pub fn state_files(&self) -> StateFiles {
+        StateFiles::new(Arc::clone(&self.storage), self.attempt())
+    }
+
+    fn attempt(&self) -> u64 {
+        self.after.expect("an attempt was recovered")
+    }
+
+    fn perform(&mut self, step: &Step, now: i64) -> io::Result<Answer> {
+        let storage = &*self.storage;
+        let job = &self.identity.job;
+        Ok(match step {
+            Step::ReadOwner => Answer::Owner(read::owner(storage)?),
+            Step::ReadLog => Answer::Log(read::log(storage)?),
+            Step::ReadManifests => {
+                let manifests = read::manifests(storage)?;
+                let usable = manifests.iter().filter_map(|seen| {
+                    let (manifest, _) = seen.contents.as_ref().ok()?;
+                    Some((seen.id, names(manifest)))
+                });
+                self.roots = usable.collect();
+                Answer::Manifests(manifests)
+            }
+            Step::ReadWitnesses(dirs) => {
+                let found = dirs
+                    .iter()
+                    .map(|dir| Ok((dir.clone(), witness::read(dir, job)?)));
+                Answer::Witnesses(found.collect::<io::Result<_>>()?)
+            }
+            Step::Look { files, parts } => {
+                let size = |name: &str| match Key::state(name) {
+                    Some(key) => storage.size(&key),
+                    None => Ok(None),
+                };
+                let files = files.iter().map(|file| size(&file.name));
+                let parts = parts.iter().map(|part| self.outputs.look(part));
+                Answer::Looked {
+                    files: files.collect::<io::Result<_>>()?,
+                    parts: parts.collect::<io::Result<_>>()?,
+                }
+            }
+            Step::Own => taken(storage.create(&Key::owner(), &read::encode_owner(job))?),
+            Step::Claim(slot) => {
+                fault_point::pass("before-claim");
+                let created = storage.create(&Key::slot(slot.index), &slot.encode());
+                if !matches!(created, Ok(Created::Taken)) {
+                    // Also if the outcome is unknown: a claim of this attempt that turns up later is our own.
+                    self.after = Some(slot.entry.attempt());
+                }
+                let created = created?;
+                fault_point::pass("after-claim");
+                taken(created)
+            }
+            Step::CheckTail => Answer::Highest(read::highest_slot(storage)?),
+            Step::ListManifests => Answer::Ids(read::manifest_ids(storage)?),
+            Step::DeleteManifests(ids) => {
+                for id in ids {
+                    storage.delete(&Key::manifest(*id))?;
+                }
+                Answer::Done
+            }
+            Step::StoreManifest(manifest) => {
+                let mut manifest = (**manifest).clone();
+                manifest.taken_at = now;
+                Answer::Stored(store(storage, &manifest)?)
+            }
+            Step::CommitMarker(slot) => {
+                let created = storage.create(&Key::slot(slot.index), &slot.encode())?;
+                fault_point::pass("after-marker");
+                taken(created)
+            }
+            Step::Publish(parts) => {
+                self.outputs.publish(parts)?;
+                fault_point::pass("after-renames");
+                Answer::Done
+            }
+            Step::Sweep {
+                dirs,
+                keep,
+                attempt,
+            } => {
+                storage.sweep()?;
+                self.outputs.sweep(dirs, keep, *attempt)?;
+                for dir in dirs {
+                    witness::sweep(dir, job)?;
+                }
+                Answer::Done
+            }
+            Step::WriteWitnesses { dirs, witness } => {
+                match write_witnesses(dirs.iter(), witness)? {
+                    Written::Done => Answer::Done,
+                    Written::Newer { attempt } => Answer::TakenOver { by: attempt },
+                }
+            }
+            Step::Done(_) | Step::Refuse => unreachable!("nothing is left to perform"),
+        })
+    }
+
+    /// What was tried, for the message of an input or output error.
+    fn describe(&self, step: &Step) -> String {
+        let storage = self.storage.location();
+        match step {
+            Step::ReadOwner | Step::ReadLog | Step::ReadManifests => {
+                format!("cannot read checkpoint storage {storage}")
+            }
+            Step::ReadWitnesses(_) | Step::Look { .. } => {
+                format!("cannot look at output and {storage}")
+            }
+            Step::Publish(_) => "cannot publish committed output".to_owned(),
+            Step::Sweep { .. } => "cannot remove what earlier attempts left behind".to_owned(),
+            Step::WriteWitnesses { .. } => "cannot write the witness beside the output".to_owned(),
+            _ => format!("cannot write checkpoint storage {storage}"),
+        }
+    }
+
+    /// Does [`super::Action::StoreManifest`]. `now` is the wall clock in milliseconds since the epoch.
+    pub fn store_manifest(&mut self, mut manifest: Manifest, now: i64) -> Event {
+        manifest.taken_at = now;
+        let n = manifest.n;
+        match store(&*self.storage, &manifest) {
+            Ok(digest) => {
+                fault_point::pass("after-manifest");
+                self.roots.insert(manifest.id(), names(&manifest));
+                self.finishing = manifest.finished.then_some(n);
+                Event::ManifestStored { n, digest }
+            }
+            Err(error) => Event::ManifestFailed {
+                n,
+                why: format!("manifest {}: {error}", manifest.id()),
+            },
+        }
+    }
+
+    /// Does [`super::Action::CommitSlot`].
+    ///
+    /// # Panics
+    /// Before the first [`Driver::recover`].
+    pub fn commit(&mut self, n: u64, digest: Digest) -> Event {
+        let attempt = self.attempt();
+        let commit = Commit {
+            lineage: self.lineage.clone().expect("an attempt was recovered"),
+            n,
+            attempt,
+            manifest: digest,
+        };
+        let slot = self.log.commit(commit, self.retain);
+        let unclear = |why: String| Event::CommitFailed {
+            n,
+            why: format!("slot {}: {why}", slot.index),
+        };
+        let key = Key::slot(slot.index);
+        let there = match self.storage.create(&key, &slot.encode()) {
+            Ok(Created::New) => None,
+            Ok(Created::Taken) => match self.storage.get(&key) {
+                Ok(there) => there,
+                Err(error) => return unclear(error.to_string()),
+            },
+            Err(error) => return unclear(error.to_string()),
+        };
+        match there.map(|bytes| Slot::decode(slot.index, &bytes)) {
+            None => {}
+            Some(Ok(there)) if there == slot => {}
+            Some(Ok(there)) if there.entry.attempt() > attempt => {
+                return Event::TakenOver {
+                    by: there.entry.attempt(),
+                };
+            }
+            Some(Ok(there)) => return unclear(format!("it holds {:?} already", there.entry)),
+            Some(Err(defect)) => return unclear(defect.to_string()),
+        }
+        self.log.push(slot);
+        fault_point::pass("after-slot");
+        if self.finishing == Some(n) {
+            fault_point::pass("after-last-commit");
+        }
+        Event::Committed { n }
+    }
+
+    /// Does [`super::Action::Publish`].
+    ///
+    /// # Panics
+    /// Before the first [`Driver::recover`].
+    pub fn publish(&mut self, n: u64, parts: &[StagedPart]) -> Event {
+        let failed = |error: io::Error| Event::PublishFailed {
+            n,
+            why: error.to_string(),
+        };
+        match self.make_visible(n, parts) {
+            Ok(Written::Done) => Event::Published { n },
+            Ok(Written::Newer { attempt }) => Event::TakenOver { by: attempt },
+            Err(error) => failed(error),
+        }
+    }
+
+    fn make_visible(&mut self, n: u64, parts: &[StagedPart]) -> io::Result<Written> {
+        let mut witness = Witness {
+            format: witness::FORMAT,
+            job: self.identity.job.clone(),
+            lineage: self.lineage.clone().expect("an attempt was recovered"),
+            n,
+            complete: false,
+            attempt: self.attempt(),
+        };
+        let concerned: BTreeSet<_> = parts.iter().map(|part| &part.dir).collect();
+        let written = write_witnesses(concerned.into_iter(), &witness)?;
+        if written != Written::Done {
+            return Ok(written);
+        }
+        fault_point::pass("before-renames");
+        self.outputs.publish(parts)?;
+        fault_point::pass("after-renames");
+        witness.complete = true;
+        let all: BTreeSet<_> = self.identity.sinks.iter().map(|sink| &sink.dir).collect();
+        let written = write_witnesses(all.into_iter(), &witness)?;
+        fault_point::pass("after-witness");
+        Ok(written)
+    }
+
+    /// Does [`super::Action::Collect`]: deletes manifests, state files and slots that no retained checkpoint needs. Only what this attempt
+    /// or an older one wrote, and of this one only what belongs to checkpoints up to `confirmed`: a checkpoint in flight is untouched.
+    ///
+    /// # Errors
+    /// Something may remain; the next collection finds it again.
+    ///
+    /// # Panics
+    /// Before the first [`Driver::recover`].
+    pub fn collect(&mut self, confirmed: u64) -> io::Result<Collected> {
+        let attempt = self.attempt();
+        let mut collected = Collected::default();
+        let retention = Retention::new(&self.log, attempt, confirmed);
+        for id in read::manifest_ids(&*self.storage)? {
+            if retention.collects_manifest(id) {
+                self.storage.delete(&Key::manifest(id))?;
+                collected.manifests += 1;
+                fault_point::pass("mid-collection");
+            }
+        }
+        self.roots.retain(|id, _| !retention.collects_manifest(*id));
+        let named: BTreeSet<&String> = self.roots.values().flatten().collect();
+        for text in self.storage.list(Folder::State)? {
+            if StateName::parse(&text).is_some_and(|name| retention.collects_file(&name))
+                && !named.contains(&text)
+                && let Some(key) = Key::state(&text)
+            {
+                self.storage.delete(&key)?;
+                collected.files += 1;
+                fault_point::pass("mid-collection");
+            }
+        }
+        for index in self.log.trimmable() {
+            self.storage.delete(&Key::slot(index))?;
+            self.log.forget(index);
+            collected.slots += 1;
+        }
+        Ok(collected)
+    }
+}
+
+fn names(manifest: &Manifest) -> BTreeSet<String> {
+    manifest.files().map(|file| file.name.clone()).collect()
+}
+
+fn taken(created: Created) -> Answer {
+    match created {
+        Created::New => Answer::Done,
+        Created::Taken => Answer::Taken,
+    }
+}
+
+/// Creates a manifest. One that is there already is fine if it is the same: a repeated request.
+fn store(storage: &dyn CheckpointStorage, manifest: &Manifest) -> io::Result<Digest> {
+    let (bytes, digest) = manifest.encode();
+    let key = Key::manifest(manifest.id());
+    if storage.create(&key, &bytes)? == Created::Taken {
+        let there = storage.get(&key)?.map(|there| Digest::of(&there));
+        if there != Some(digest) {
+            let what = format!("another manifest {} is there already", manifest.id());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+        }
+    }
+    Ok(digest)
+}
+
+fn write_witnesses<'a>(
+    dirs: impl Iterator<Item = &'a std::path::PathBuf>,
+    witness: &Witness,
+) -> io::Result<Written> {
+    for dir in dirs {
+        let written = witness::write(dir, witness)?;
+        if written != Written::Done {
+            return Ok(written);
+        }
+    }
+    Ok(Written::Done)
+}

@@ -1,0 +1,51 @@
+//! What the commit of a checkpoint asks of the sinks.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::sink::StagedPart;
+
+/// Where a staged part was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PartFound {
+    /// Under its staged name, with its length.
+    Staged,
+    /// Under its final name, with its length.
+    Published,
+    /// Under one of its names, with another length.
+    Length {
+        /// The length found.
+        found: u64,
+    },
+    /// Under neither name.
+    Missing,
+}
+
+/// The output directories of a job, as committing needs them.
+///
+/// Everything here is done again after a crash, and at times by two hosts at once (the one that was replaced does not know it
+/// yet): each method is idempotent and takes "somebody else has just done it" as success.
+pub trait Outputs: Send {
+    /// Where `part` is. Must look under the staged name first and under the final name second: the other order misses a part
+    /// that is renamed in between.
+    ///
+    /// # Errors
+    /// It cannot be told. A directory that does not exist is [`PartFound::Missing`], not an error.
+    fn look(&self, part: &StagedPart) -> io::Result<PartFound>;
+
+    /// Makes `parts` visible: renames each to its final name, then fsyncs their directories. A part that is under its final name
+    /// already is done. Passes the fault point `mid-renames` between two renames.
+    ///
+    /// # Errors
+    /// Some may be visible; publishing all of them again finishes the work.
+    fn publish(&mut self, parts: &[StagedPart]) -> io::Result<()>;
+
+    /// Removes this job's staged files in `dirs` that attempts below `attempt` wrote and that are not in `keep`: what was staged
+    /// for checkpoints that never happened. Called only after the claim of `attempt`, when no older one can commit any more.
+    /// Files of `attempt` and of newer ones stay: the caller may have been replaced meanwhile without knowing, and the files of
+    /// its successor are about to be committed. So staged names must carry the attempt. A directory that does not exist is fine.
+    ///
+    /// # Errors
+    /// Some may remain.
+    fn sweep(&mut self, dirs: &[PathBuf], keep: &[StagedPart], attempt: u64) -> io::Result<()>;
+}

@@ -1,0 +1,570 @@
+//! What a start does: a state machine without I/O that restores, starts fresh, or refuses.
+//!
+//! [`Recovery::step`] says what to do next and [`Recovery::answer`] takes what came of it:
+//!
+//! ```text
+//!   read log, manifests, owner, witnesses, files ──▶ verdict ──▶ refuse (after reading the log again)
+//!        ▲                                              │
+//!        │ taken, or claimed in a hole                  ▼
+//!        └───────────────────────────────── claim, check that it is the newest slot
+//!                                                       │
+//!                 ┌─────────────────────────────────────┴──────────────┐
+//!                 ▼ resume, or finished but not published              ▼ fresh
+//!      delete what never happened                            manifest 0, marker 0
+//!      announce, publish again, sweep, witnesses             sweep, witnesses
+//! ```
+//!
+//! Nothing is written before the claim but `job.json`. Observations are made one after the other while another host may run, so they may not
+//! fit together: before a refusal the log is read again, and if it moved, everything is looked at anew. A claim needs no such check: it
+//! succeeds only on the very log that was read. `job.json` is written before the first slot and the first manifest, so it is read
+//! after them: if it is missing then, it was missing before.
+
+mod judge;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use super::log::{Commit, Log, Slot};
+use super::manifest::{Header, Identity, Lineage, Manifest, ManifestId};
+use super::outputs::PartFound;
+use super::refusal::Refusal;
+use super::snapshot::{Digest, StoredFile};
+use super::witness::{self, Witness};
+use super::{log, manifest};
+use crate::sink::StagedPart;
+
+/// How often an observation is begun again because the log moved. A running host moves it once an interval, an observation
+/// takes milliseconds; more than this means that something else is wrong.
+const OBSERVATIONS: u32 = 64;
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Start a new lineage even if there is something to resume.
+    pub fresh: bool,
+    /// Write output a second time beside committed output.
+    pub accept_duplicates: bool,
+}
+
+/// What a recovery is made from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The job.
+    pub identity: Identity,
+    /// What the user asked for.
+    pub options: Options,
+    /// Drawn for a new lineage, should there be one.
+    pub lineage: Lineage,
+    /// The attempt that this process owned last. A newer one in the log is another host's, and is not taken over in turn.
+    pub after: Option<u64>,
+    /// Where checkpoint storage is, for messages.
+    pub storage: String,
+}
+
+/// Whose checkpoint storage this is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// `job.json` is not there.
+    Nobody,
+    /// A job.
+    Job(String),
+    /// It cannot be understood.
+    Unusable(String),
+}
+
+/// A manifest as found.
+#[derive(Clone)]
+pub struct Seen {
+    /// Its name.
+    pub id: ManifestId,
+    /// Its contents and digest.
+    pub contents: Result<(Manifest, Digest), manifest::Defect>,
+}
+
+/// Name and digest only: the contents may be large.
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.contents {
+            Ok((_, digest)) => write!(f, "{} {digest}", self.id),
+            Err(defect) => write!(f, "{} {defect:?}", self.id),
+        }
+    }
+}
+
+/// What to do next.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Read the log: [`Answer::Log`].
+    ReadLog,
+    /// Read all manifests: [`Answer::Manifests`]. One that vanishes in between is left out.
+    ReadManifests,
+    /// Read `job.json`: [`Answer::Owner`].
+    ReadOwner,
+    /// Read the witnesses in these directories: [`Answer::Witnesses`].
+    ReadWitnesses(Vec<PathBuf>),
+    /// Ask for lengths of state files and whereabouts of staged parts: [`Answer::Looked`].
+    Look {
+        /// State files.
+        files: Vec<StoredFile>,
+        /// Parts that may not be published yet.
+        parts: Vec<StagedPart>,
+    },
+    /// Create `job.json` for this job if nobody has one: [`Answer::Done`].
+    Own,
+    /// Create this slot: [`Answer::Done`] or [`Answer::Taken`].
+    Claim(Slot),
+    /// Say which is the highest slot: [`Answer::Highest`].
+    CheckTail,
+    /// List manifests by name: [`Answer::Ids`].
+    ListManifests,
+    /// Delete these: [`Answer::Done`].
+    DeleteManifests(Vec<ManifestId>),
+    /// Create this manifest: [`Answer::Stored`].
+    StoreManifest(Box<Manifest>),
+    /// Create this slot, which starts a lineage: [`Answer::Done`] or [`Answer::Taken`].
+    CommitMarker(Slot),
+    /// Make these parts visible: [`Answer::Done`].
+    Publish(Vec<StagedPart>),
+    /// Remove what attempts below `attempt` left unfinished in checkpoint storage, and staged in `dirs` except `keep`:
+    /// [`Answer::Done`].
+    Sweep {
+        /// Output directories.
+        dirs: Vec<PathBuf>,
+        /// What stays.
+        keep: Vec<StagedPart>,
+        /// This attempt.
+        attempt: u64,
+    },
+    /// Write this witness into all `dirs`: [`Answer::Done`] or [`Answer::TakenOver`].
+    WriteWitnesses {
+        /// Output directories.
+        dirs: Vec<PathBuf>,
+        /// The witness.
+        witness: Witness,
+    },
+    /// The end: go on from here.
+    Done(Box<Outcome>),
+    /// The end: stop. Taken out with [`Recovery::into_refusal`].
+    Refuse,
+}
+
+/// What came of a step.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// Of [`Step::ReadOwner`].
+    Owner(Owner),
+    /// Of [`Step::ReadLog`].
+    Log(Result<Log, log::Defect>),
+    /// Of [`Step::ReadManifests`].
+    Manifests(Vec<Seen>),
+    /// Of [`Step::ReadWitnesses`]; the inner error says what is wrong with one.
+    Witnesses(BTreeMap<PathBuf, Option<Result<Witness, String>>>),
+    /// Of [`Step::Look`], in the order asked; `None` where a file is missing.
+    Looked {
+        /// Lengths.
+        files: Vec<Option<u64>>,
+        /// Whereabouts.
+        parts: Vec<PartFound>,
+    },
+    /// It is done.
+    Done,
+    /// Something was there already.
+    Taken,
+    /// Of [`Step::CheckTail`]; `None` if there is no slot.
+    Highest(Option<u64>),
+    /// Of [`Step::ListManifests`].
+    Ids(Vec<ManifestId>),
+    /// Of [`Step::StoreManifest`].
+    Stored(Digest),
+    /// A newer attempt's witness is there.
+    TakenOver {
+        /// The attempt.
+        by: u64,
+    },
+}
+
+/// Where the job goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// This attempt. For a finished job that needed nothing: the newest one seen.
+    pub attempt: u64,
+    /// The history that goes on.
+    pub lineage: Lineage,
+    /// The first number that was never used.
+    pub next_n: u64,
+    /// What to restore; `None` if the job starts from the beginning of its inputs.
+    pub manifest: Option<Manifest>,
+    /// Whether the job finished before, so that nothing is to be done.
+    pub finished: bool,
+}
+
+/// What was seen before the claim.
+#[derive(Clone, Debug)]
+struct Observed {
+    owner: Owner,
+    log: Result<Log, log::Defect>,
+    manifests: Vec<Seen>,
+    witnesses: BTreeMap<PathBuf, Option<Result<Witness, String>>>,
+    files: Vec<Option<u64>>,
+    parts: Vec<PartFound>,
+}
+
+/// What will be done once the claim stands.
+#[derive(Clone, Debug)]
+enum Plan {
+    /// Start a new lineage.
+    Fresh {
+        /// Lineages whose witnesses it overwrites.
+        replaces: Vec<Lineage>,
+    },
+    /// Go on from a committed checkpoint.
+    Resume {
+        manifest: Box<Manifest>,
+        /// Directories whose witness does not say yet that it is published.
+        behind: Vec<PathBuf>,
+    },
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Recovery {
+    setup: Setup,
+    step: Step,
+    seen: Observed,
+    observations: u32,
+    /// Why it will be refused unless the log has moved.
+    doubt: Option<Refusal>,
+    /// A claim that did not work out: the attempt, and the slot if one was created in a hole.
+    tried: Option<(u64, Option<u64>)>,
+    /// What the claim, once it stands, is for.
+    plan: Option<Plan>,
+    attempt: u64,
+    next_n: u64,
+}
+
+impl Recovery {
+    /// At the beginning.
+    pub fn new(setup: Setup) -> Recovery {
+        Recovery {
+            setup,
+            step: Step::ReadLog,
+            seen: Observed {
+                owner: Owner::Nobody,
+                log: Ok(Log::default()),
+                manifests: Vec::new(),
+                witnesses: BTreeMap::new(),
+                files: Vec::new(),
+                parts: Vec::new(),
+            },
+            observations: 0,
+            doubt: None,
+            tried: None,
+            plan: None,
+            attempt: 0,
+            next_n: 1,
+        }
+    }
+
+    /// What to do next.
+    pub fn step(&self) -> &Step {
+        &self.step
+    }
+
+    /// Why it was refused, if it was.
+    pub fn into_refusal(self) -> Option<Refusal> {
+        match self.step {
+            Step::Refuse => self.doubt,
+            _ => None,
+        }
+    }
+
+    /// The log as this attempt owns it.
+    pub fn into_log(self) -> Log {
+        self.seen.log.unwrap_or_default()
+    }
+
+    /// Takes what came of the current step.
+    ///
+    /// # Panics
+    /// If the answer does not belong to the step.
+    pub fn answer(&mut self, answer: Answer) {
+        let step = std::mem::replace(&mut self.step, Step::Refuse);
+        self.step = match (step, answer) {
+            (Step::ReadLog, Answer::Log(log)) => self.read_log(log),
+            (Step::ReadManifests, Answer::Manifests(manifests)) => {
+                self.seen.manifests = manifests;
+                Step::ReadOwner
+            }
+            (Step::ReadOwner, Answer::Owner(owner)) => {
+                self.seen.owner = owner;
+                Step::ReadWitnesses(judge::witness_dirs(&self.setup, &self.seen))
+            }
+            (Step::ReadWitnesses(_), Answer::Witnesses(witnesses)) => {
+                self.seen.witnesses = witnesses;
+                let (files, parts) = judge::to_look_at(&self.setup, &self.seen);
+                Step::Look { files, parts }
+            }
+            (Step::Look { .. }, Answer::Looked { files, parts }) => {
+                self.seen.files = files;
+                self.seen.parts = parts;
+                self.judge()
+            }
+            (Step::Own, Answer::Done) => self.claim(),
+            // Somebody else begins at this very moment: look again.
+            (Step::Own, Answer::Taken) => Step::ReadLog,
+            (Step::Claim(slot), Answer::Done) => {
+                self.tried = Some((self.attempt, Some(slot.index)));
+                // From here on a newer attempt is another host's.
+                self.setup.after = Some(self.attempt);
+                self.own_log().push(slot);
+                Step::CheckTail
+            }
+            (Step::Claim(_), Answer::Taken) => {
+                self.tried = Some((self.attempt, None));
+                Step::ReadLog
+            }
+            (Step::CheckTail, Answer::Highest(highest)) => {
+                let claimed = self.own_log().newest().map(|slot| slot.index);
+                if highest == claimed {
+                    self.claimed()
+                } else {
+                    // The claim filled a trimmed hole, or stands and has been superseded already: the log tells.
+                    Step::ReadLog
+                }
+            }
+            (Step::ListManifests, Answer::Ids(ids)) => {
+                Step::DeleteManifests(self.never_happened(ids))
+            }
+            (Step::DeleteManifests(_), Answer::Done) => self.announce(),
+            (Step::StoreManifest(manifest), Answer::Stored(digest)) => {
+                let commit = Commit {
+                    lineage: manifest.lineage.clone(),
+                    n: 0,
+                    attempt: self.attempt,
+                    manifest: digest,
+                };
+                Step::CommitMarker(self.own_log().commit(commit, u32::MAX))
+            }
+            (Step::CommitMarker(slot), Answer::Done) => {
+                self.own_log().push(slot);
+                self.sweep()
+            }
+            (Step::CommitMarker(_), Answer::Taken) => {
+                self.tried = Some((self.attempt, None));
+                Step::ReadLog
+            }
+            (Step::Publish(_), Answer::Done) => self.sweep(),
+            (Step::Sweep { .. }, Answer::Done) => self.bear_witness(),
+            (Step::WriteWitnesses { witness, .. }, Answer::Done) => {
+                if witness.complete {
+                    self.done()
+                } else {
+                    Step::Publish(self.unpublished())
+                }
+            }
+            (Step::WriteWitnesses { .. }, Answer::TakenOver { by }) => self.taken_over(by),
+            (step, answer) => unreachable!("{answer:?} is no answer to {step:?}"),
+        };
+    }
+
+    fn own_log(&mut self) -> &mut Log {
+        self.seen
+            .log
+            .as_mut()
+            .expect("a damaged log is refused before the claim")
+    }
+
+    fn taken_over(&mut self, by: u64) -> Step {
+        self.doubt = Some(Refusal::TakenOver {
+            job: self.setup.identity.job.clone(),
+            by,
+        });
+        Step::Refuse
+    }
+
+    fn read_log(&mut self, log: Result<Log, log::Defect>) -> Step {
+        if self.doubt.is_some() {
+            if log == self.seen.log || self.observations >= OBSERVATIONS {
+                return Step::Refuse;
+            }
+            self.doubt = None;
+            self.observations += 1;
+        }
+        if let Ok(log) = &log {
+            if let Some((attempt, slot)) = self.tried.take() {
+                let by = match slot {
+                    Some(index) => log.newest_attempt_except(index),
+                    None => log.newest_attempt(),
+                };
+                if by >= attempt {
+                    return self.taken_over(by);
+                }
+            }
+            let by = log.newest_attempt();
+            if self.setup.after.is_some_and(|after| by > after) {
+                return self.taken_over(by);
+            }
+        }
+        self.seen.log = log;
+        Step::ReadManifests
+    }
+
+    fn judge(&mut self) -> Step {
+        let seen = &self.seen;
+        let verdict = match judge::judge(&self.setup, seen) {
+            Ok(verdict) => verdict,
+            Err(refusal) => {
+                self.doubt = Some(refusal);
+                return Step::ReadLog;
+            }
+        };
+        let log = seen
+            .log
+            .as_ref()
+            .map_or((0, 0), |log| (log.newest_attempt(), log.newest_number()));
+        let witnesses = seen.witnesses.values().flatten().flatten();
+        let ids = seen.manifests.iter().map(|manifest| manifest.id);
+        let attempts = ids.clone().map(|id| id.attempt);
+        let newest = attempts
+            .chain(witnesses.map(|witness| witness.attempt))
+            .fold(log.0, u64::max);
+        self.next_n = ids.map(|id| id.n).fold(log.1, u64::max) + 1;
+        if let Plan::Resume { manifest, behind } = &verdict
+            && manifest.finished
+            && behind.is_empty()
+        {
+            self.attempt = newest;
+            self.plan = Some(verdict);
+            return self.done();
+        }
+        self.attempt = newest + 1;
+        self.plan = Some(verdict);
+        if matches!(self.seen.owner, Owner::Nobody) {
+            Step::Own
+        } else {
+            self.claim()
+        }
+    }
+
+    fn claim(&mut self) -> Step {
+        let attempt = self.attempt;
+        Step::Claim(self.own_log().claim(attempt))
+    }
+
+    /// The claim stands: no older attempt can commit any more.
+    fn claimed(&mut self) -> Step {
+        self.tried = None;
+        let Some(Plan::Fresh { replaces }) = &self.plan else {
+            return Step::ListManifests;
+        };
+        let header = Header {
+            lineage: self.setup.lineage.clone(),
+            id: ManifestId {
+                n: 0,
+                attempt: self.attempt,
+            },
+            parent: None,
+            finished: false,
+        };
+        let mut manifest = Manifest::assemble(&self.setup.identity, header, [], Vec::new());
+        manifest.replaces.clone_from(replaces);
+        Step::StoreManifest(Box::new(manifest))
+    }
+
+    /// Manifests of checkpoints that were not committed and never will be. Only of older attempts: this one may have been replaced
+    /// without knowing it, and a newer one's manifest may be about to be committed.
+    fn never_happened(&self, ids: Vec<ManifestId>) -> Vec<ManifestId> {
+        let restored = self.manifest().map_or(0, |manifest| manifest.n);
+        ids.into_iter()
+            .filter(|id| id.n > restored && id.attempt < self.attempt)
+            .collect()
+    }
+
+    fn manifest(&self) -> Option<&Manifest> {
+        match &self.plan {
+            Some(Plan::Resume { manifest, .. }) => Some(manifest),
+            _ => None,
+        }
+    }
+
+    /// Parts in directories whose witness is behind. Where it is not, they were published, and readers may have taken them away.
+    fn unpublished(&self) -> Vec<StagedPart> {
+        match &self.plan {
+            Some(Plan::Resume { manifest, behind }) => judge::parts_in(manifest, behind),
+            _ => Vec::new(),
+        }
+    }
+
+    fn sweep(&self) -> Step {
+        let keep = self
+            .manifest()
+            .map_or(Vec::new(), |manifest| manifest.staged.clone());
+        Step::Sweep {
+            dirs: judge::dirs(&self.setup.identity, self.manifest()),
+            keep,
+            attempt: self.attempt,
+        }
+    }
+
+    /// Says beside the output that something becomes visible, before it does.
+    fn announce(&self) -> Step {
+        let mut dirs: Vec<PathBuf> = Vec::new();
+        for part in self.unpublished() {
+            if !dirs.contains(&part.dir) {
+                dirs.push(part.dir);
+            }
+        }
+        if dirs.is_empty() {
+            return self.sweep();
+        }
+        Step::WriteWitnesses {
+            dirs,
+            witness: self.witness(false),
+        }
+    }
+
+    fn witness(&self, complete: bool) -> Witness {
+        let manifest = self.manifest();
+        let lineage = manifest.map_or(&self.setup.lineage, |manifest| &manifest.lineage);
+        Witness {
+            format: witness::FORMAT,
+            job: self.setup.identity.job.clone(),
+            lineage: lineage.clone(),
+            n: manifest.map_or(0, |manifest| manifest.n),
+            complete,
+            attempt: self.attempt,
+        }
+    }
+
+    fn bear_witness(&self) -> Step {
+        let mut dirs = judge::dirs(&self.setup.identity, None);
+        if let Some(Plan::Resume { behind, .. }) = &self.plan {
+            for dir in behind {
+                if !dirs.contains(dir) {
+                    dirs.push(dir.clone());
+                }
+            }
+        }
+        Step::WriteWitnesses {
+            dirs,
+            witness: self.witness(true),
+        }
+    }
+
+    fn done(&mut self) -> Step {
+        let (lineage, manifest) = match self.plan.take() {
+            Some(Plan::Resume { manifest, .. }) => (manifest.lineage.clone(), Some(*manifest)),
+            _ => (self.setup.lineage.clone(), None),
+        };
+        let finished = manifest.as_ref().is_some_and(|manifest| manifest.finished);
+        Step::Done(Box::new(Outcome {
+            attempt: self.attempt,
+            lineage,
+            next_n: self.next_n,
+            // Number 0 only says that the lineage began: nothing was read, nothing is to be restored.
+            manifest: manifest.filter(|manifest| manifest.n > 0),
+            finished,
+        }))
+    }
+}

@@ -1,0 +1,443 @@
+//! A model of the world: checkpoint storage, an output directory, and two hosts that run the same job.
+//!
+//! The hosts run the real machines ([`Recovery`], [`Coordinator`]) and the real decisions on slots and retention; the model does what
+//! [`crate::checkpoint::driver`] does on a disk, one atomic operation a move. A host that is not moved is frozen. A crash
+//! loses what a host knows and nothing that storage has.
+//!
+//! The job: a source with a file sink reads one record before each barrier and stages it as a part of its own, and an operator behind it
+//! acknowledges or declines. After the last record both end.
+
+mod disk;
+mod running;
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::{self, Write as _};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use self::disk::Disk;
+use self::running::{Running, Work};
+use crate::checkpoint::coordinator::TaskId;
+use crate::checkpoint::log::Log;
+use crate::checkpoint::manifest::{Identity, Lineage, Manifest, SinkEntry};
+use crate::checkpoint::recovery::{self, Options, Recovery, Step};
+use crate::checkpoint::refusal::Refusal;
+use crate::sink::StagedPart;
+
+const JOB: &str = "j";
+const SOURCE: TaskId = TaskId(0);
+const OPERATOR: TaskId = TaskId(1);
+
+/// A protocol with one rule broken. The search must find what goes wrong with each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutation {
+    /// None: the protocol as it is.
+    Faithful,
+    /// A commit is created under its checkpoint's number, not in the next slot of a dense log.
+    CommitPerNumber,
+    /// Trimming deletes claims too.
+    TrimClaims,
+    /// A claim counts although higher slots are there.
+    NoTailCheck,
+    /// What was not committed is deleted before the claim.
+    DeleteBeforeClaim,
+    /// Staged files of newer attempts are swept as well.
+    SweepNewer,
+    /// A witness may be turned back by an older attempt.
+    WitnessBackwards,
+    /// Refused on what was seen at different moments, without reading the log again.
+    NoSecondLook,
+    /// Parts become visible when the manifest is stored, before the slot.
+    PublishBeforeSlot,
+    /// Parts acknowledged for a checkpoint that failed already are forgotten.
+    ForgetLateParts,
+    /// Recovery does not publish what was committed.
+    NoRedo,
+    /// State files of equal contents share a name.
+    SharedStateNames,
+    /// The witness is written only when all parts are visible.
+    WitnessAfterwards,
+    /// The witness is not looked at when there is no log.
+    BlindToWitness,
+}
+
+/// How far the search goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Hosts, 1 or 2.
+    pub(super) hosts: u8,
+    /// Records that the source has.
+    pub(super) records: u64,
+    /// Times that a host starts, over both hosts.
+    pub(super) starts: u8,
+    /// Whether each deletion of a collection is a move of its own; else a collection is one move.
+    pub(super) slow_collection: bool,
+    /// Crashes of a running host and failures of its attempt.
+    pub(super) crashes: u8,
+    /// Checkpoints that the operator declines.
+    pub(super) declines: u8,
+    /// Times that somebody empties checkpoint storage, or puts an old copy back, while no host runs.
+    pub(super) hands: u8,
+}
+
+/// A value with its hash, which is computed at most once a change: most of the world stays the same from move to move.
+#[derive(Clone)]
+pub(super) struct Hashed<T> {
+    pub(super) value: Rc<T>,
+    hash: OnceCell<u128>,
+}
+
+impl<T: fmt::Debug> Hashed<T> {
+    fn new(value: T) -> Hashed<T> {
+        Hashed {
+            value: Rc::new(value),
+            hash: OnceCell::new(),
+        }
+    }
+
+    pub(super) fn hash(&self) -> u128 {
+        *self.hash.get_or_init(|| self.compute())
+    }
+
+    fn compute(&self) -> u128 {
+        struct Sink(Xxh3);
+        impl fmt::Write for Sink {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0.update(text.as_bytes());
+                Ok(())
+            }
+        }
+        let mut sink = Sink(Xxh3::new());
+        write!(sink, "{:?}", self.value).expect("hashing does not fail");
+        sink.0.digest128()
+    }
+}
+
+/// What a host is doing.
+#[derive(Clone, Debug)]
+pub(super) enum Host {
+    /// Nothing; it owned this attempt last if the process lives on.
+    Down { after: Option<u64> },
+    /// Starting. `first_log` is for a mutation.
+    Recovering {
+        recovery: Box<Recovery>,
+        work: VecDeque<Work>,
+        first_log: Option<Log>,
+    },
+    /// Running an attempt.
+    Running(Box<Running>),
+    /// Stopped for good; with a code if its start was refused.
+    Over { refused: Option<&'static str> },
+}
+
+const OVER: Host = Host::Over { refused: None };
+
+/// A move of the world: host and what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    Start(usize),
+    /// The next operation of the driver or the recovery.
+    Work(usize),
+    /// The source takes a barrier, or ends.
+    Source(usize),
+    Operator(usize),
+    Decline(usize),
+    Crash(usize),
+    /// The attempt fails, the process lives.
+    Fail(usize),
+    Empty,
+    Save,
+    RollBack,
+}
+
+/// The whole world.
+#[derive(Clone)]
+pub(super) struct World {
+    pub(super) disk: Hashed<Disk>,
+    saved: Option<Hashed<Disk>>,
+    pub(super) hosts: [Hashed<Host>; 2],
+    starts: u8,
+    crashes: u8,
+    declines: u8,
+    hands: u8,
+    pub(super) mutation: Mutation,
+    records: u64,
+    slow_collection: bool,
+}
+
+/// What the model found wrong.
+pub(super) type Violation = String;
+
+fn identity() -> Identity {
+    Identity {
+        job: JOB.to_owned(),
+        max_parallelism: 8,
+        sinks: vec![SinkEntry {
+            id: "out".to_owned(),
+            dir: dir(),
+        }],
+        components: BTreeMap::new(),
+    }
+}
+
+fn dir() -> PathBuf {
+    PathBuf::from("/out")
+}
+
+fn part(attempt: u64, n: u64) -> StagedPart {
+    StagedPart {
+        sink: "out".to_owned(),
+        dir: dir(),
+        staged: format!(".{n}-{attempt}"),
+        name: format!("{n}-{attempt}"),
+        bytes: 1,
+        records: 1,
+    }
+}
+
+fn attempt_of(part: &str) -> u64 {
+    let (_, attempt) = part.split_once('-').expect("names of parts have a hyphen");
+    attempt.parse().expect("an attempt")
+}
+
+/// Whether a recovery's step is empty, or reads what never changes again.
+fn nothing_to_see(recovery: &Recovery, work: &VecDeque<Work>, disk: &Disk) -> bool {
+    work.is_empty()
+        && match recovery.step() {
+            Step::ReadOwner => disk.owner,
+            Step::Look { files, parts } => files.is_empty() && parts.is_empty(),
+            Step::DeleteManifests(ids) => ids.is_empty(),
+            Step::Publish(parts) => parts.is_empty(),
+            _ => false,
+        }
+}
+
+/// The position that a manifest records.
+pub(super) fn position(manifest: &Manifest) -> u64 {
+    match manifest.sources.first() {
+        Some(source) => source.splits[0].position.as_u64().expect("a number"),
+        None => 0,
+    }
+}
+
+impl World {
+    pub(super) fn new(bounds: Bounds, mutation: Mutation) -> World {
+        let down = Hashed::new(Host::Down { after: None });
+        World {
+            disk: Hashed::new(Disk::default()),
+            saved: None,
+            hosts: [
+                down.clone(),
+                if bounds.hosts == 2 {
+                    down
+                } else {
+                    Hashed::new(OVER)
+                },
+            ],
+            starts: bounds.starts,
+            crashes: bounds.crashes,
+            declines: bounds.declines,
+            hands: bounds.hands,
+            mutation,
+            records: bounds.records,
+            slow_collection: bounds.slow_collection,
+        }
+    }
+
+    /// A world on the same disk in which both hosts have crashed and one may start.
+    pub(super) fn after_the_end(&self) -> World {
+        let mut world = self.clone();
+        let down = Hashed::new(Host::Down { after: None });
+        world.hosts = [down.clone(), Hashed::new(OVER)];
+        (world.starts, world.crashes, world.declines, world.hands) = (1, 0, 0, 0);
+        world
+    }
+
+    /// Equal for worlds that behave alike; the two hosts are interchangeable.
+    pub(super) fn key(&self) -> u128 {
+        let [a, b] = [self.hosts[0].hash(), self.hosts[1].hash()];
+        let mut hasher = Xxh3::new();
+        for part in [
+            self.disk.hash(),
+            self.saved.as_ref().map_or(0, |saved| saved.hash()),
+            a.min(b),
+            a.max(b),
+        ] {
+            hasher.update(&part.to_le_bytes());
+        }
+        hasher.update(&[self.starts, self.crashes, self.declines, self.hands]);
+        hasher.digest128()
+    }
+
+    pub(super) fn moves(&self) -> Vec<Move> {
+        let mut moves = Vec::new();
+        let mut idle = true;
+        for (i, host) in self.hosts.iter().enumerate() {
+            match &*host.value {
+                Host::Over { .. } => {}
+                Host::Down { .. } => {
+                    if self.starts > 0 {
+                        moves.push(Move::Start(i));
+                    }
+                }
+                Host::Recovering { .. } => {
+                    idle = false;
+                    // A crash here is no different from being frozen for ever, followed by another start.
+                    moves.push(Move::Work(i));
+                }
+                Host::Running(running) => {
+                    idle = false;
+                    running.moves(i, self.declines > 0, &mut moves);
+                    if self.crashes > 0 {
+                        moves.extend([Move::Crash(i), Move::Fail(i)]);
+                    }
+                }
+            }
+        }
+        if self.hands > 0 && idle {
+            moves.push(Move::Empty);
+            moves.push(match self.saved {
+                None => Move::Save,
+                Some(_) => Move::RollBack,
+            });
+        }
+        moves
+    }
+
+    /// Makes a move.
+    ///
+    /// # Errors
+    /// It broke the promise.
+    pub(super) fn apply(&mut self, what: Move) -> Result<(), Violation> {
+        let mut disk = (*self.disk.value).clone();
+        match what {
+            Move::Empty => {
+                self.hands -= 1;
+                disk = Disk {
+                    witness: disk.witness,
+                    staged: disk.staged,
+                    published: disk.published,
+                    tampered: true,
+                    ..Disk::default()
+                };
+            }
+            Move::Save => self.saved = Some(self.disk.clone()),
+            Move::RollBack => {
+                self.hands -= 1;
+                let old = self.saved.take().expect("it was saved");
+                disk = Disk {
+                    witness: disk.witness,
+                    staged: disk.staged,
+                    published: disk.published,
+                    tampered: true,
+                    ..(*old.value).clone()
+                };
+            }
+            Move::Start(i)
+            | Move::Work(i)
+            | Move::Source(i)
+            | Move::Operator(i)
+            | Move::Decline(i)
+            | Move::Crash(i)
+            | Move::Fail(i) => {
+                let host = (*self.hosts[i].value).clone();
+                let host = self.host(host, what, &mut disk)?;
+                self.hosts[i] = Hashed::new(host);
+            }
+        }
+        self.disk = Hashed::new(disk);
+        Ok(())
+    }
+
+    fn host(&mut self, host: Host, what: Move, disk: &mut Disk) -> Result<Host, Violation> {
+        match (host, what) {
+            (_, Move::Crash(_)) => {
+                self.crashes -= 1;
+                Ok(Host::Down { after: None })
+            }
+            (Host::Running(running), Move::Fail(_)) => {
+                self.crashes -= 1;
+                let after = Some(running.attempt);
+                Ok(Host::Down { after })
+            }
+            (Host::Down { after }, Move::Start(_)) => {
+                self.starts -= 1;
+                let recovery = Recovery::new(recovery::Setup {
+                    identity: identity(),
+                    options: Options::default(),
+                    lineage: Lineage::from_bits(self.starts.into()),
+                    after,
+                    storage: "ckpt".to_owned(),
+                });
+                Ok(Host::Recovering {
+                    recovery: Box::new(recovery),
+                    work: VecDeque::new(),
+                    first_log: None,
+                })
+            }
+            (
+                Host::Recovering {
+                    mut recovery,
+                    mut work,
+                    mut first_log,
+                },
+                Move::Work(_),
+            ) => {
+                disk.recover(&mut recovery, &mut work, &mut first_log, self.mutation)?;
+                // What touches no disk cannot be told from being done at once.
+                while matches!(work.front(), Some(Work::StepDone))
+                    || nothing_to_see(&recovery, &work, disk)
+                {
+                    disk.recover(&mut recovery, &mut work, &mut first_log, self.mutation)?;
+                }
+                match recovery.step() {
+                    Step::Refuse => {
+                        let refusal = recovery.into_refusal().expect("refused");
+                        self.refused(disk, &refusal)?;
+                        Ok(Host::Over {
+                            refused: Some(refusal.code()),
+                        })
+                    }
+                    Step::Done(outcome) if outcome.finished => Ok(OVER),
+                    Step::Done(outcome) => {
+                        let outcome = (**outcome).clone();
+                        let log = recovery.into_log();
+                        Ok(Host::Running(Box::new(Running::new(outcome, log))))
+                    }
+                    _ => Ok(Host::Recovering {
+                        recovery,
+                        work,
+                        first_log,
+                    }),
+                }
+            }
+            (Host::Running(mut running), what) => {
+                let mut ended = match what {
+                    Move::Source(_) => running.source(disk, self.records, self.mutation),
+                    Move::Operator(_) => running.operator(disk, self.mutation),
+                    Move::Decline(_) => {
+                        self.declines -= 1;
+                        running.decline()
+                    }
+                    _ => running.work(disk, self.mutation)?,
+                };
+                while ended.is_none() && running.next_is_one_with_the_last(self.slow_collection) {
+                    ended = running.work(disk, self.mutation)?;
+                }
+                Ok(ended.unwrap_or(Host::Running(running)))
+            }
+            (host, what) => unreachable!("{host:?} cannot {what:?}"),
+        }
+    }
+
+    /// A start may be refused because another host took over, and because somebody laid hands on storage; else never.
+    fn refused(&self, disk: &Disk, refusal: &Refusal) -> Result<(), Violation> {
+        if disk.tampered || matches!(refusal, Refusal::TakenOver { .. }) {
+            return Ok(());
+        }
+        Err(format!("refused without reason: {refusal}"))
+    }
+}

@@ -1,0 +1,197 @@
+//! What the program can be called with. Definitions only: [`Args`] is parsed in `main` and acted upon elsewhere.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+const ABOUT: &str = "\
+Weir runs stateful stream jobs whose operators are WebAssembly components.
+
+A job is a YAML file that names sources, operators and sinks. This one counts words from standard input:
+
+  version: 1
+  job: word-count
+  sources:
+    lines: {stdin: {format: raw}}
+  operators:
+    split: {component: split.wasm, input: lines}
+    count: {component: count.wasm, input: {from: split, exchange: by-key}}
+  sinks:
+    print: {input: count, stdout: {}}
+
+  weir check job.yaml     finds what is wrong with it before anything runs
+  weir run job.yaml       runs it in the foreground, logging to standard error";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+   0  done, or stopped cleanly with a last checkpoint
+   1  internal error
+   2  invalid job file, component or command line
+   3  start refused: input or checkpoints are missing or not what they were
+   4  the job runs elsewhere, or was taken over
+   5  gave up: failed more often than the restart strategy allows
+   6  stopped without a last checkpoint
+  75  something the job needs cannot be reached; try later";
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "weir",
+    version,
+    about = "Runs stateful stream jobs whose operators are WebAssembly components",
+    long_about = ABOUT,
+    after_help = EXIT_CODES,
+    arg_required_else_help = true,
+    subcommand_required = true
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run a job until its input ends or it is stopped
+    #[command(
+        long_about = "Run a job in the foreground until its input ends or it is stopped.\n\n\
+            Goes on from the job's last checkpoint if there is one; the first line of the log says which. \
+            SIGINT or SIGTERM stops it after a last checkpoint, a second one at once. Killed at any moment, it \
+            is simply run again.",
+        after_help = EXIT_CODES
+    )]
+    Run(Run),
+    /// Find what is wrong with a job without running it
+    #[command(
+        long_about = "Find what is wrong with a job without running it: every mistake in the job file with line, \
+            column and remedy, then components, inputs and directories.",
+        after_help = "Examples:\n  weir check job.yaml\n  weir check --offline job.yaml    only the file itself, as an \
+            editor or a build would\n  weir check --print job.yaml      with defaults, variables and paths filled in"
+    )]
+    Check(Check),
+    /// Show what a component is: inputs, outputs, state, configuration
+    #[command(
+        long_about = "Show what a component is: its contract version, inputs, outputs, state and configuration. For a \
+            file that is not an operator, says what it is instead."
+    )]
+    Inspect(Inspect),
+    /// Print the JSON Schema of job files
+    #[command(
+        long_about = "Print the JSON Schema of job files, for editors that complete and check as you type.",
+        after_help = "Example:\n  weir schema > weir-job.schema.json\n\n  and as the first line of a job file, for \
+            editors with a YAML language server:\n  # yaml-language-server: $schema=weir-job.schema.json"
+    )]
+    Schema,
+}
+
+/// `weir run`.
+#[derive(Debug, clap::Args)]
+pub struct Run {
+    /// The job file
+    #[arg(value_name = "JOB")]
+    pub job: PathBuf,
+    /// Start from nothing, leaving earlier checkpoints of this job aside
+    #[arg(long)]
+    pub fresh: bool,
+    /// With --fresh: go on although output that earlier runs committed will be written again
+    #[arg(long, requires = "fresh")]
+    pub accept_duplicates: bool,
+    /// Subtasks of each source and operator, instead of what the job file says for the whole job
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32_768))]
+    pub parallelism: Option<u16>,
+    /// Where the job keeps its own files [default: $STATE_DIRECTORY, else .weir/NAME beside the job file]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Log more; twice for everything
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Plain log lines even on a terminal
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+/// `weir check`.
+#[derive(Debug, clap::Args)]
+pub struct Check {
+    /// The job file
+    #[arg(value_name = "JOB")]
+    pub job: PathBuf,
+    /// Check the job file alone: no component, input or directory is looked at
+    #[arg(long)]
+    pub offline: bool,
+    /// Print the job as it would run, defaults filled in and secrets left out
+    #[arg(long)]
+    pub print: bool,
+}
+
+/// `weir inspect`.
+#[derive(Debug, clap::Args)]
+pub struct Inspect {
+    /// The component's file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+
+    fn parse(line: &str) -> Result<Args, clap::Error> {
+        Args::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_of_run() {
+        let line = "weir run job.yaml --fresh --accept-duplicates --parallelism 3 --data-dir /d -vv --no-progress";
+        let Verb::Run(run) = parse(line).expect("valid").verb else {
+            panic!("not run")
+        };
+        assert!(run.fresh && run.accept_duplicates && run.no_progress);
+        assert_eq!((run.parallelism, run.verbose), (Some(3), 2));
+        assert_eq!(
+            (run.job, run.data_dir),
+            ("job.yaml".into(), Some("/d".into()))
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        let kind = |line| parse(line).map(|_| ()).expect_err(line).kind();
+        assert_eq!(
+            kind("weir"),
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        );
+        assert_eq!(kind("weir run"), ErrorKind::MissingRequiredArgument);
+        assert_eq!(
+            kind("weir run j --accept-duplicates"),
+            ErrorKind::MissingRequiredArgument
+        );
+        assert_eq!(
+            kind("weir run j --parallelism 0"),
+            ErrorKind::ValueValidation
+        );
+        assert_eq!(
+            kind("weir run j --parallelism 40000"),
+            ErrorKind::ValueValidation
+        );
+        assert_eq!(kind("weir check"), ErrorKind::MissingRequiredArgument);
+        assert_eq!(kind("weir frobnicate"), ErrorKind::InvalidSubcommand);
+    }
+
+    #[test]
+    fn help_teaches_exit_codes_and_a_job() {
+        let help = Args::command().render_long_help().to_string();
+        assert!(
+            help.contains("Exit codes:") && help.contains("sources:"),
+            "{help}"
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! The command line: what a verb does, in terms of the library.
+
+pub mod args;
+pub mod inspect;
+pub mod progress;
+
+use std::io::Write;
+use std::path::Path;
+
+use clap::Parser;
+use weir_operator::{Engine, Limits};
+
+use crate::diagnostic::{self, Diagnostic, ExitCode};
+use crate::job::model::Job;
+use crate::{job, run, signals, start};
+use args::{Args, Check, Verb};
+
+/// Parses the command line and does what it says.
+pub fn main() -> std::process::ExitCode {
+    let args = Args::parse();
+    let code = match args.verb {
+        Verb::Run(run) => run_verb(&run),
+        Verb::Check(check) => check_verb(&check),
+        Verb::Inspect(inspect) => inspect::inspect(&inspect.file),
+        Verb::Schema => {
+            let schema = serde_json::to_string_pretty(&job::schema());
+            print(&format!("{}\n", schema.expect("a schema is plain JSON")))
+        }
+    };
+    code.into()
+}
+
+/// Prints to standard output. A reader that has gone away (`weir schema | head`) is no error.
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("error: cannot write to standard output: {error}");
+            ExitCode::Internal
+        }
+        _ => ExitCode::Done,
+    }
+}
+
+/// Prints what is wrong and gives `code` back.
+fn refuse(problems: &[Diagnostic], code: ExitCode) -> ExitCode {
+    progress::clear_line();
+    eprint!("{}", diagnostic::render(problems));
+    code
+}
+
+fn load(path: &Path) -> Result<Job, Vec<Diagnostic>> {
+    job::load(path, &|name| std::env::var(name).ok())
+}
+
+fn run_verb(args: &args::Run) -> ExitCode {
+    let mut job = match load(&args.job) {
+        Ok(job) => job,
+        Err(problems) => return refuse(&problems, ExitCode::InvalidJob),
+    };
+    if let Some(parallelism) = args.parallelism
+        && let Err(problem) = job::override_parallelism(&mut job, parallelism)
+    {
+        return refuse(&[problem], ExitCode::InvalidJob);
+    }
+    let stop = match signals::listen() {
+        Ok(stop) => stop,
+        Err(error) => {
+            let problem = Diagnostic::error("W0301", format!("cannot listen for signals: {error}"));
+            return refuse(&[problem], ExitCode::Internal);
+        }
+    };
+    crate::log::start(job.name.as_str(), args.verbose > 0);
+    let options = run::Options {
+        fresh: args.fresh,
+        accept_duplicates: args.accept_duplicates,
+        data_dir: args.data_dir.clone(),
+        progress: !args.no_progress,
+    };
+    let ended = run::run(job, &options, &stop);
+    progress::clear_line();
+    match ended {
+        Ok(report) => {
+            if report.code == ExitCode::Done {
+                eprint!("{}", report.summary);
+            }
+            report.code
+        }
+        Err(refused) => refuse(&refused.problems, refused.code),
+    }
+}
+
+fn check_verb(args: &Check) -> ExitCode {
+    let job = match load(&args.job) {
+        Ok(job) => job,
+        Err(problems) => return refuse(&problems, ExitCode::InvalidJob),
+    };
+    let mut said = String::new();
+    if !args.offline {
+        let engine = match Engine::new() {
+            Ok(engine) => engine,
+            Err(error) => {
+                return refuse(
+                    &[Diagnostic::error("W0200", error.to_string())],
+                    ExitCode::Internal,
+                );
+            }
+        };
+        let checked = start::check(&job, &engine, &Limits::default(), start::parallelism(&job))
+            .and_then(|checked| {
+                start::check_inputs(&job)?;
+                start::check_directories(&job)?;
+                Ok(checked)
+            });
+        match checked {
+            Ok(checked) => said = start::outline(&job, &checked),
+            Err(problems) => return refuse(&problems, ExitCode::InvalidJob),
+        }
+    }
+    if args.print {
+        return print(&job::print_resolved(&job));
+    }
+    print(&format!("{}: ok\n{said}", args.job.display()))
+}

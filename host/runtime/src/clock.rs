@@ -1,0 +1,23 @@
+//! The only place that reads a clock. Everything else takes time as an argument or asks here.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Processing time: the wall clock in milliseconds since the epoch.
+pub fn wall_millis() -> i64 {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+        Err(before) => {
+            i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |millis| -millis)
+        }
+    }
+}
+
+/// The monotonic clock: intervals, timeouts and backoffs go by it.
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// The wall clock as log lines write it.
+pub fn timestamp() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}

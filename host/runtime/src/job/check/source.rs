@@ -1,0 +1,359 @@
+//! Sources.
+
+use glob::Pattern;
+
+use super::{Check, Kind};
+use crate::batch::MAX_RECORD_BYTES;
+use crate::job::file::{
+    CompressionName, CsvSection, DecodeError, DecodePolicyName, EventTimeSection, FileSource,
+    FormatName, GeneratorSource, SourceEntry, TimeFormatName,
+};
+use crate::job::forms::{Count, DurationText, OneOrMany};
+use crate::job::model::{
+    Compression, DecodePolicy, EventTime, Format, Generator, KeySelector, NodeId, Source,
+    SourceConnector, TimeFormat,
+};
+use crate::job::tree::shorten;
+use crate::job::wording::subject;
+use crate::units::format_duration;
+use std::time::Duration;
+
+/// Paths and patterns over all sources; a pattern stands for any number of files.
+const MAX_PATHS: usize = 1_000;
+
+/// Pointers in one key.
+const MAX_KEY_POINTERS: usize = 16;
+
+/// Splits of a generator: no more can be read at once.
+const MAX_SPLITS: u64 = 32_768;
+
+const DEFAULT_IDLE: Duration = Duration::from_secs(30);
+
+impl Check<'_> {
+    /// `paths` counts those of all sources.
+    pub(super) fn source(&self, id: &str, raw: SourceEntry, paths: &mut usize) -> Option<Source> {
+        let path = |field| ["sources", id, field];
+        let (file, stdin, generator) = (raw.file, raw.stdin, raw.generator);
+        let given = [
+            ("file", file.is_some()),
+            ("stdin", stdin.is_some()),
+            ("generator", generator.is_some()),
+        ];
+        let one = self.one_connector(Kind::Source, id, given);
+
+        let connector = match (file, stdin, generator) {
+            (Some(file), ..) => self.file_source(id, file, paths),
+            (_, Some(stdin), _) => {
+                let format = self.format(&["sources", id, "stdin"], stdin.format, stdin.csv);
+                format.map(|format| (SourceConnector::Stdin, format))
+            }
+            (_, _, Some(generator)) => {
+                let generator = self.generator(id, generator);
+                generator.map(|it| (SourceConnector::Generator(it), Format::Json))
+            }
+            (None, None, None) => None,
+        };
+        let format = connector.as_ref().map(|(_, format)| format);
+        if format == Some(&Format::Raw) {
+            for (field, given) in [
+                ("key", raw.key.is_some()),
+                ("event_time", raw.event_time.is_some()),
+            ] {
+                if given {
+                    self.misplaced(
+                        &path(field),
+                        "needs `format: json` or `format: csv`, not raw",
+                    );
+                }
+            }
+        }
+        let is_stdin = matches!(connector, Some((SourceConnector::Stdin, _)));
+        let parallelism = self.parallelism(&path("parallelism"), raw.parallelism);
+        if let (true, Some(2..)) = (is_stdin, parallelism) {
+            let title = format!("source `{id}` reads standard input: its parallelism is always 1");
+            self.push(self.error("W0117", &path("parallelism"), title));
+        }
+        let key = raw.key.map(|key| self.key(id, key));
+        let event_time = raw.event_time.map(|section| self.event_time(id, section));
+        let rate = raw
+            .rate
+            .map(|rate| self.number(&path("rate"), Some(rate), 1..=u64::MAX, 1));
+        let on_error = match raw.on_error {
+            None | Some(DecodeError::Policy(DecodePolicyName::Fail)) => DecodePolicy::Fail,
+            Some(DecodeError::Policy(DecodePolicyName::Skip)) => DecodePolicy::Skip,
+            Some(DecodeError::DeadLetter(section)) => {
+                DecodePolicy::DeadLetter(self.dead_letter(id, &section.dead_letter)?)
+            }
+        };
+        let (connector, format) = connector?;
+        one.then_some(Source {
+            id: NodeId::new(id)?,
+            place: self.place(Kind::Source, id),
+            connector,
+            format,
+            key,
+            event_time,
+            on_error,
+            rate,
+            parallelism,
+        })
+    }
+
+    fn file_source(
+        &self,
+        id: &str,
+        raw: FileSource,
+        paths: &mut usize,
+    ) -> Option<(SourceConnector, Format)> {
+        let path = ["sources", id, "file", "paths"];
+        *paths += raw.paths.len();
+        if *paths > MAX_PATHS {
+            let title = format!("more than {MAX_PATHS} paths in the sources of one job");
+            self.push(
+                self.error("W0123", &path, title)
+                    .help("use a pattern, like `data/*.csv`"),
+            );
+            return None;
+        }
+        if raw.paths.is_empty() {
+            self.push(self.error("W0109", &path, format!("{} is empty", subject(&path))));
+        }
+        let absolute: Vec<_> = raw
+            .paths
+            .iter()
+            .enumerate()
+            .filter_map(|(index, text)| self.pattern(id, index, text))
+            .collect();
+        let compression = match raw.compression {
+            None | Some(CompressionName::Auto) => Compression::Auto,
+            Some(CompressionName::None) => Compression::Plain,
+            Some(CompressionName::Gzip) => Compression::Gzip,
+            Some(CompressionName::Zstd) => Compression::Zstd,
+        };
+        let format = self.format(&["sources", id, "file"], raw.format, raw.csv)?;
+        let all = !raw.paths.is_empty() && absolute.len() == raw.paths.len();
+        all.then_some((
+            SourceConnector::File {
+                paths: absolute,
+                compression,
+            },
+            format,
+        ))
+    }
+
+    /// An absolute pattern. What the job's own folder is called must not be taken for a pattern.
+    fn pattern(&self, id: &str, index: usize, text: &str) -> Option<String> {
+        let index = index.to_string();
+        let path = ["sources", id, "file", "paths", &index];
+        self.absolute(&path, text)?;
+        if let Err(error) = Pattern::new(text) {
+            let title = format!("{}: `{}` is not a pattern", subject(&path), shorten(text));
+            self.push(
+                self.error("W0109", &path, title)
+                    .note(format!("{} at character {}", error.msg, error.pos + 1))
+                    .help("in a name, write `[*]`, `[?]` and `[[]` for the characters themselves"),
+            );
+            return None;
+        }
+        if text.starts_with('/') {
+            return Some(text.to_owned());
+        }
+        let Some(dir) = self.dir.to_str() else {
+            let title = format!("the folder `{}` is not named in UTF-8", self.dir.display());
+            self.push(
+                self.error("W0109", &path, title)
+                    .help("give an absolute path"),
+            );
+            return None;
+        };
+        let text = text.trim_start_matches("./");
+        Some(format!(
+            "{}/{text}",
+            Pattern::escape(dir).trim_end_matches('/')
+        ))
+    }
+
+    /// The format of the connector at `path`.
+    fn format(
+        &self,
+        path: &[&str],
+        name: Option<FormatName>,
+        csv: Option<CsvSection>,
+    ) -> Option<Format> {
+        let section = [path, &["csv"]].concat();
+        let format = match name {
+            None | Some(FormatName::Raw) => Format::Raw,
+            Some(FormatName::Json) => Format::Json,
+            Some(FormatName::Csv) => {
+                let default = CsvSection {
+                    delimiter: None,
+                    quote: None,
+                    null: None,
+                };
+                let CsvSection {
+                    delimiter,
+                    quote,
+                    null,
+                } = csv.unwrap_or(default);
+                let delimiter = self.character(&section, "delimiter", delimiter, b',')?;
+                let quote = self.character(&section, "quote", quote, b'"')?;
+                if delimiter == quote {
+                    self.misplaced(
+                        &section,
+                        "has the same character as `delimiter` and `quote`",
+                    );
+                    return None;
+                }
+                return Some(Format::Csv {
+                    delimiter,
+                    quote,
+                    null,
+                });
+            }
+        };
+        if csv.is_some() {
+            self.misplaced(&section, "needs `format: csv`");
+            return None;
+        }
+        Some(format)
+    }
+
+    fn character(
+        &self,
+        section: &[&str],
+        field: &str,
+        text: Option<String>,
+        default: u8,
+    ) -> Option<u8> {
+        let Some(text) = text else {
+            return Some(default);
+        };
+        match text.as_bytes() {
+            [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0) => Some(*byte),
+            _ => {
+                let path = [section, &[field]].concat();
+                let title = format!("{} must be one ASCII character", subject(&path));
+                self.push(self.error("W0109", &path, title).help("a tab is `\"\\t\"`"));
+                None
+            }
+        }
+    }
+
+    fn generator(&self, id: &str, raw: GeneratorSource) -> Option<Generator> {
+        let path = |field| ["sources", id, "generator", field];
+        let start = match raw
+            .start
+            .map(|text| (text.parse::<jiff::Timestamp>(), text))
+        {
+            None => 1_577_836_800_000, // 2020-01-01T00:00:00Z
+            Some((Ok(time), _)) => time.as_millisecond(),
+            Some((Err(_), text)) => {
+                let path = path("start");
+                let title = format!("{}: `{}` is not a time", subject(&path), shorten(&text));
+                self.push(
+                    self.error("W0109", &path, title)
+                        .help("write it like 2020-01-01T00:00:00Z"),
+                );
+                0
+            }
+        };
+        let time = |field, text: Option<DurationText>, default| {
+            text.map_or(Duration::from_millis(default), |DurationText(duration)| {
+                let whole = duration.as_micros().is_multiple_of(1_000);
+                if field == "disorder" && !whole {
+                    let title = format!(
+                        "{} must be whole milliseconds, not {}",
+                        subject(&path(field)),
+                        format_duration(duration)
+                    );
+                    self.push(self.error("W0109", &path(field), title));
+                }
+                duration
+            })
+        };
+        let number =
+            |field, given, range, default| self.number(&path(field), given, range, default);
+        Some(Generator {
+            records: match raw.records {
+                Count::Bounded(records) => Some(records),
+                Count::Unbounded => None,
+            },
+            keys: number("keys", raw.keys, 1..=u64::MAX, 1_000),
+            value_bytes: number(
+                "value_bytes",
+                raw.value_bytes,
+                16..=MAX_RECORD_BYTES as u64,
+                100,
+            ) as usize,
+            splits: number("splits", raw.splits, 1..=MAX_SPLITS, 8) as u32,
+            start,
+            step_micros: time("step", raw.step, 1).as_micros() as u64,
+            disorder: time("disorder", raw.disorder, 0).as_millis() as u64,
+        })
+    }
+
+    fn key(&self, id: &str, raw: OneOrMany<String>) -> KeySelector {
+        let path = ["sources", id, "key"];
+        let (pointers, is_list) = raw.into_list();
+        if !(1..=MAX_KEY_POINTERS).contains(&pointers.len()) {
+            let title = format!(
+                "{} must be 1 to {MAX_KEY_POINTERS} pointers, not {}",
+                subject(&path),
+                pointers.len()
+            );
+            self.push(self.error("W0109", &path, title));
+        }
+        for (index, pointer) in pointers.iter().enumerate() {
+            let index = index.to_string();
+            let depth = if is_list { 4 } else { 3 };
+            let path = ["sources", id, "key", &index];
+            self.pointer(&path[..depth], pointer);
+        }
+        match <[String; 1]>::try_from(pointers) {
+            Ok([pointer]) if !is_list => KeySelector::Pointer(pointer),
+            Ok(pointers) => KeySelector::Pointers(pointers.into()),
+            Err(pointers) => KeySelector::Pointers(pointers),
+        }
+    }
+
+    /// Checks a JSON pointer, RFC 6901. The empty one, the whole value, is neither a key nor a time.
+    fn pointer(&self, path: &[&str], pointer: &str) {
+        let escapes_are_good = pointer
+            .split('~')
+            .skip(1)
+            .all(|after| after.starts_with(['0', '1']));
+        if pointer.starts_with('/') && escapes_are_good {
+            return;
+        }
+        let title = format!(
+            "{}: `{}` is not a JSON pointer",
+            subject(path),
+            shorten(pointer)
+        );
+        let error = self.error("W0109", path, title);
+        self.push(match pointer.strip_prefix('/') {
+            Some(_) => error.help("in a pointer, `~0` stands for `~` and `~1` for `/`"),
+            None if pointer.is_empty() => error.help("name a field: `/name`"),
+            None => error.help(format!("it begins with a slash: `/{}`", shorten(pointer))),
+        });
+    }
+
+    fn event_time(&self, id: &str, raw: EventTimeSection) -> EventTime {
+        let path = |field| ["sources", id, "event_time", field];
+        self.pointer(&path("field"), &raw.field);
+        EventTime {
+            field: raw.field,
+            format: match raw.format {
+                TimeFormatName::Rfc3339 => TimeFormat::Rfc3339,
+                TimeFormatName::Seconds => TimeFormat::Seconds,
+                TimeFormatName::Millis => TimeFormat::Millis,
+                TimeFormatName::Micros => TimeFormat::Micros,
+                TimeFormatName::Nanos => TimeFormat::Nanos,
+            },
+            out_of_order: raw
+                .out_of_order
+                .map_or(Duration::ZERO, |DurationText(time)| time),
+            idle: self.duration(&path("idle"), raw.idle, DEFAULT_IDLE),
+        }
+    }
+}

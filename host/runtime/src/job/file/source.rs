@@ -1,0 +1,204 @@
+//! Sources as they are written.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::job::forms::{Count, DurationText, OneOrMany, lenient};
+
+/// A source: exactly one connector (`file`, `stdin` or `generator`), and how its bytes become records.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::job) struct SourceEntry {
+    /// Reads files, each once and whole.
+    #[serde(default, deserialize_with = "lenient")]
+    pub file: Option<FileSource>,
+    /// Reads standard input, which cannot be read again after a failure.
+    #[serde(default, deserialize_with = "lenient")]
+    pub stdin: Option<StdinSource>,
+    /// Makes up JSON records, the same on every run.
+    #[serde(default, deserialize_with = "lenient")]
+    pub generator: Option<GeneratorSource>,
+    /// Which field becomes the key: a JSON pointer like `/origin`, or a list of them.
+    #[serde(default, deserialize_with = "lenient")]
+    pub key: Option<OneOrMany<String>>,
+    /// Which field becomes the timestamp.
+    #[serde(default, deserialize_with = "lenient")]
+    pub event_time: Option<EventTimeSection>,
+    /// What happens to input that cannot be decoded. Default: fail.
+    #[serde(default, deserialize_with = "lenient")]
+    pub on_error: Option<DecodeError>,
+    /// Reads at most so many records a second, all subtasks together.
+    #[serde(default, deserialize_with = "lenient")]
+    #[schemars(range(min = 1))]
+    pub rate: Option<u64>,
+    /// Subtasks of this source. Default: the job's.
+    #[serde(default, deserialize_with = "lenient")]
+    #[schemars(range(min = 1, max = 32768))]
+    pub parallelism: Option<u64>,
+}
+
+/// Files, each read once and whole, in the order of their names.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::job) struct FileSource {
+    /// Paths or glob patterns, relative to the job file.
+    #[serde(deserialize_with = "lenient")]
+    #[schemars(length(min = 1))]
+    pub paths: Vec<String>,
+    /// What a record is. Default: raw.
+    #[serde(default, deserialize_with = "lenient")]
+    pub format: Option<FormatName>,
+    /// How the files are compressed. Default: auto.
+    #[serde(default, deserialize_with = "lenient")]
+    pub compression: Option<CompressionName>,
+    /// How CSV is written.
+    #[serde(default, deserialize_with = "lenient")]
+    pub csv: Option<CsvSection>,
+}
+
+/// Standard input.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::job) struct StdinSource {
+    /// What a record is. Default: raw.
+    #[serde(default, deserialize_with = "lenient")]
+    pub format: Option<FormatName>,
+    /// How CSV is written.
+    #[serde(default, deserialize_with = "lenient")]
+    pub csv: Option<CsvSection>,
+}
+
+/// Made up records: record number i depends on i and these settings only.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::job) struct GeneratorSource {
+    /// How many records in all, or `unbounded`.
+    #[serde(deserialize_with = "lenient")]
+    pub records: Count,
+    /// Number of distinct keys. Default: 1000.
+    #[serde(default, deserialize_with = "lenient")]
+    #[schemars(range(min = 1))]
+    pub keys: Option<u64>,
+    /// Length of a value in bytes. Default: 100.
+    #[serde(default, deserialize_with = "lenient")]
+    #[schemars(range(min = 16))]
+    pub value_bytes: Option<u64>,
+    /// Parts the sequence is dealt to: the highest useful parallelism. Default: 8.
+    #[serde(default, deserialize_with = "lenient")]
+    #[schemars(range(min = 1))]
+    pub splits: Option<u64>,
+    /// Timestamp of the first record, RFC 3339. Default: 2020-01-01T00:00:00Z.
+    #[serde(default, deserialize_with = "lenient")]
+    pub start: Option<String>,
+    /// Time from one record to the next, whole microseconds. Default: 1ms.
+    #[serde(default, deserialize_with = "lenient")]
+    pub step: Option<DurationText>,
+    /// Timestamps are moved back by up to this, whole milliseconds. Default: 0s.
+    #[serde(default, deserialize_with = "lenient")]
+    pub disorder: Option<DurationText>,
+}
+
+/// What a record is.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::job) enum FormatName {
+    /// A line as it is.
+    Raw,
+    /// A line that is a JSON value.
+    Json,
+    /// A CSV row as a JSON object of strings, named by the header.
+    Csv,
+}
+
+/// Compression of input files.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::job) enum CompressionName {
+    /// By each file's first bytes.
+    Auto,
+    /// Not compressed.
+    None,
+    /// gzip.
+    Gzip,
+    /// zstd.
+    Zstd,
+}
+
+/// How CSV is written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::job) struct CsvSection {
+    /// The character between fields. Default: a comma.
+    #[serde(default, deserialize_with = "lenient")]
+    pub delimiter: Option<String>,
+    /// The character around fields. Default: a double quote.
+    #[serde(default, deserialize_with = "lenient")]
+    pub quote: Option<String>,
+    /// A field with this text becomes null.
+    #[serde(default, deserialize_with = "lenient")]
+    pub null: Option<String>,
+}
+
+/// Which field becomes the timestamp, and how far out of order it comes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::job) struct EventTimeSection {
+    /// JSON pointer of the field, like `/scheduled`.
+    #[serde(deserialize_with = "lenient")]
+    pub field: String,
+    /// How the time is written.
+    #[serde(deserialize_with = "lenient")]
+    pub format: TimeFormatName,
+    /// How much later than a later record one may come. Default: 0s.
+    #[serde(default, deserialize_with = "lenient")]
+    pub out_of_order: Option<DurationText>,
+    /// A part of the input with nothing to read for this long no longer holds back event time. Default: 30s.
+    #[serde(default, deserialize_with = "lenient")]
+    pub idle: Option<DurationText>,
+}
+
+/// How a time is written.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::job) enum TimeFormatName {
+    /// RFC 3339 with offset, like 2013-01-01T05:15:00-05:00.
+    #[default]
+    Rfc3339,
+    /// Seconds since 1970.
+    Seconds,
+    /// Milliseconds since 1970.
+    Millis,
+    /// Microseconds since 1970.
+    Micros,
+    /// Nanoseconds since 1970.
+    Nanos,
+}
+
+/// What happens to input that cannot be decoded.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(in crate::job) enum DecodeError {
+    /// By a word.
+    Policy(DecodePolicyName),
+    /// It goes to a sink.
+    DeadLetter(DeadLetterSection),
+}
+
+/// What happens to input that cannot be decoded.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::job) enum DecodePolicyName {
+    /// The job fails, naming file and line.
+    Fail,
+    /// It is counted and left out.
+    Skip,
+}
+
+/// Input that cannot be decoded goes to a sink, with its place and the reason.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::job) struct DeadLetterSection {
+    /// The sink's id.
+    #[serde(deserialize_with = "lenient")]
+    pub dead_letter: String,
+}

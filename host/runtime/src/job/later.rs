@@ -1,0 +1,89 @@
+//! What a job file may name in a later release. It is refused by name rather than as a misspelling, and never ignored.
+
+/// Fields: the raw type they would belong to, their name, and what to do without them.
+const FIELDS: &[(&str, &str, &str)] = &[
+    (
+        "JobFile",
+        "memory",
+        "leave it out, and limit the memory of the container or service",
+    ),
+    (
+        "JobFile",
+        "savepoint",
+        "leave it out; copy the checkpoint directory of a stopped job instead",
+    ),
+    (
+        "JobFile",
+        "savepoints",
+        "leave it out; copy the checkpoint directory of a stopped job instead",
+    ),
+    ("JobFile", "stop_timeout", "leave it out"),
+    (
+        "StateSection",
+        "cache",
+        "leave it out; all state is in memory",
+    ),
+    ("CheckpointSection", "savepoint_dir", "leave it out"),
+    ("CheckpointSection", "savepoints", "leave it out"),
+    ("SourceEntry", "kafka", "use `file`, `stdin` or `generator`"),
+    (
+        "FileSource",
+        "watch",
+        "leave it out; the files that are there at the start are read",
+    ),
+    (
+        "OperatorEntry",
+        "limits",
+        "leave it out; the built-in limits hold",
+    ),
+    ("SinkEntry", "kafka", "use `file`, `stdout` or `blackhole`"),
+    ("SinkEntry", "roll", "leave it out"),
+    (
+        "SinkEntry",
+        "compression",
+        "leave it out; files are not compressed",
+    ),
+    ("FileSink", "roll", "leave it out"),
+    (
+        "FileSink",
+        "compression",
+        "leave it out; files are not compressed",
+    ),
+];
+
+/// Values: the raw enumeration they would belong to, the value (or the key of its fields), and what to do without them.
+const VALUES: &[(&str, &str, &str)] = &[
+    ("StateBackend", "rocksdb", "use `memory`"),
+    (
+        "ExchangeName",
+        "broadcast",
+        "use `forward`, `by-key` or `rebalance`",
+    ),
+    (
+        "OperatorError",
+        "skip",
+        "leave it out: a record that an operator fails on fails the job",
+    ),
+    (
+        "OperatorError",
+        "dead_letter",
+        "leave it out: a record that an operator fails on fails the job",
+    ),
+];
+
+fn find(table: &[(&str, &str, &'static str)], owner: &str, name: &str) -> Option<&'static str> {
+    table
+        .iter()
+        .find(|entry| (entry.0, entry.1) == (owner, name))
+        .map(|entry| entry.2)
+}
+
+/// The remedy, if field `name` of raw type `owner` comes later.
+pub(super) fn field(owner: &str, name: &str) -> Option<&'static str> {
+    find(FIELDS, owner, name)
+}
+
+/// The remedy, if value `name` of raw enumeration `owner` comes later.
+pub(super) fn value(owner: &str, name: &str) -> Option<&'static str> {
+    find(VALUES, owner, name)
+}

@@ -1,0 +1,26 @@
+//! Job files as people get them right and wrong.
+//!
+//! `tests/*.txt` hold bad job files and what is said about them, word for word. With `WEIR_BLESS=1` in the environment the
+//! texts are rewritten from what the program says now, to be read in the diff.
+
+mod fuzz;
+mod good;
+mod refused;
+
+use std::path::Path;
+
+use super::model::Job;
+use super::parse;
+use crate::diagnostic::Diagnostic;
+
+/// Parses as `job.yaml` of the folder `/jobs`, with a few variables.
+fn parse_text(text: &str) -> Result<Job, Vec<Diagnostic>> {
+    let environment = |name: &str| match name {
+        "RATE" => Some("5000".to_owned()),
+        "NAME" => Some("from-env".to_owned()),
+        "SECRET" => Some("hunter2".to_owned()),
+        "EMPTY" => Some(String::new()),
+        _ => None,
+    };
+    parse(text, Path::new("/jobs/job.yaml"), &environment)
+}

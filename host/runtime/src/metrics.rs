@@ -1,0 +1,94 @@
+//! What is counted while a job runs, once a batch, and where records came from in words.
+
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::batch::Origin;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $field:ident, $add:ident;)*) => {
+        /// Counters of one attempt. Each is a total since the attempt began.
+        #[derive(Debug, Default)]
+        pub struct Counters { $($field: AtomicU64,)* }
+
+        impl Counters {
+            $(
+                $(#[$doc])*
+                pub fn $field(&self) -> u64 { self.$field.load(Ordering::Relaxed) }
+                /// Adds to it.
+                pub fn $add(&self, n: u64) {
+                    if n > 0 { self.$field.fetch_add(n, Ordering::Relaxed); }
+                }
+            )*
+        }
+    };
+}
+
+counters! {
+    /// Records that sources emitted.
+    read, add_read;
+    /// Records that sinks wrote.
+    written, add_written;
+    /// Records that reached the first operator at or below its watermark.
+    late, add_late;
+    /// Input that could not be decoded and was left out by policy.
+    skipped, add_skipped;
+    /// Input that could not be decoded and went to a dead-letter sink.
+    dead, add_dead;
+    /// Records without a key that a keyed input left out by policy.
+    null_keys, add_null_keys;
+    /// Processing-time timers that were pending at the end of input.
+    timers_dropped, add_timers_dropped;
+}
+
+/// The names of all splits of a job, for turning an [`Origin`] into words.
+#[derive(Debug, Default)]
+pub struct Origins {
+    names: RwLock<Vec<(String, &'static str)>>,
+}
+
+impl Origins {
+    /// Sets split number `split` (global to the job): its name and what a place in it is called (`line`, `record`).
+    pub fn set(&self, split: u32, name: &str, unit: &'static str) {
+        let mut names = self
+            .names
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let at = split as usize;
+        if names.len() <= at {
+            names.resize(at + 1, (String::new(), unit));
+        }
+        names[at] = (name.to_owned(), unit);
+    }
+
+    fn one(&self, origin: Origin) -> Option<String> {
+        let (split, place) = origin.split_and_place()?;
+        let names = self
+            .names
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (name, unit) = names.get(split as usize)?;
+        Some(format!("{name} {unit} {place}"))
+    }
+
+    /// The record `row` of a batch in words or, where the row is not known, the batch's first and last.
+    pub fn describe(&self, origins: &[Origin], row: Option<u32>) -> Option<String> {
+        if let Some(origin) = row.and_then(|row| origins.get(row as usize)) {
+            return self.one(*origin);
+        }
+        let mut known = origins
+            .iter()
+            .copied()
+            .filter(|origin| *origin != Origin::NONE);
+        let first = known.next()?;
+        match known.next_back() {
+            None => self.one(first),
+            Some(last) => Some(format!(
+                "one of {}: {} to {}",
+                origins.len(),
+                self.one(first)?,
+                self.one(last)?
+            )),
+        }
+    }
+}

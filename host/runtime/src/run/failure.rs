@@ -1,0 +1,204 @@
+//! A failed attempt, in words and for the restart strategy.
+
+use std::time::Duration;
+
+use super::Refused;
+use crate::checkpoint::coordinator;
+use crate::diagnostic::{Diagnostic, ExitCode};
+use crate::restart::{Failed, GiveUp};
+use crate::{log, sink, source, task};
+
+/// Why an attempt ended before the job did.
+#[derive(Debug)]
+pub(super) struct Failure {
+    problems: Vec<Diagnostic>,
+    position: Option<String>,
+    permanent: bool,
+    /// What the process exits with if it is not tried again.
+    code: ExitCode,
+}
+
+impl Failure {
+    /// Something outside that may come back.
+    pub(super) fn passing(problems: Vec<Diagnostic>) -> Failure {
+        Failure {
+            problems,
+            position: None,
+            permanent: false,
+            code: ExitCode::GaveUp,
+        }
+    }
+
+    /// A thread could not be started, a snapshot could not be stored.
+    pub(super) fn of_system(what: &str) -> Failure {
+        Failure::passing(vec![Diagnostic::error("W0304", what)])
+    }
+
+    /// The coordinator ended the attempt.
+    pub(super) fn of_coordinator(why: &coordinator::Failure, permanent: bool) -> Failure {
+        let taken_over = matches!(why, coordinator::Failure::TakenOver { .. });
+        Failure {
+            problems: vec![Diagnostic::error(why.code(), why.to_string())],
+            position: None,
+            permanent,
+            code: if taken_over {
+                ExitCode::OwnedElsewhere
+            } else {
+                ExitCode::GaveUp
+            },
+        }
+    }
+
+    /// A task failed. `subject` names it.
+    pub(super) fn of_task(error: &task::Error) -> Failure {
+        use weir_operator::CallError;
+        let mut failure = Failure::passing(Vec::new());
+        let problem = match error {
+            task::Error::Closed => Diagnostic::error("W0301", "a task ended early"),
+            task::Error::Panic(text) => {
+                Diagnostic::error("W0301", format!("internal error: {text}"))
+                    .help("this is a fault of Weir; please report it with this message")
+            }
+            task::Error::NullKey { operator, record } => {
+                failure.permanent = true;
+                failure.position.clone_from(record);
+                let title = format!(
+                    "operator `{operator}`: a record without a key reached its keyed input; the job failed"
+                );
+                with_record(Diagnostic::error("W0402", title), record.as_deref()).help(format!(
+                    "give the source a `key:` that every record has, or leave such records out with `null_key: skip` under `{operator}`"
+                ))
+            }
+            task::Error::Source { source_id, error } => {
+                failure.permanent = !matches!(error, source::Error::Io { .. });
+                Diagnostic::error(error.code(), format!("source `{source_id}`: {error}"))
+            }
+            task::Error::Sink {
+                sink,
+                record,
+                error,
+            } => {
+                failure.permanent = matches!(
+                    error,
+                    sink::Error::Value { .. } | sink::Error::Part(_) | sink::Error::Closed(_)
+                );
+                failure.position.clone_from(record);
+                let text = error.to_string();
+                let title = if text.contains(sink.as_str()) {
+                    text
+                } else {
+                    format!("sink `{sink}`: {text}")
+                };
+                with_record(Diagnostic::error(error.code(), title), record.as_deref())
+            }
+            task::Error::State {
+                operator,
+                subtask,
+                error,
+            } => {
+                use weir_state::Error as State;
+                failure.permanent = !matches!(error, State::Io { .. } | State::Budget { .. });
+                Diagnostic::error(
+                    "W0403",
+                    format!("operator `{operator}` subtask {subtask}: {error}"),
+                )
+            }
+            task::Error::Call {
+                operator,
+                subtask,
+                records,
+                error,
+            } => {
+                failure.position.clone_from(records);
+                let error = error.as_ref();
+                let what = match error {
+                    CallError::Trap { .. } => "trapped",
+                    CallError::Fault(_) => "reported a fault",
+                    CallError::Deadline { .. } => "exceeded its deadline",
+                    CallError::Memory { .. } | CallError::Output { .. } => "exceeded a limit",
+                    CallError::Contract(_) => "broke the contract",
+                    CallError::Host(_) => "could not be served by the host",
+                    CallError::Open(_) => "refused its configuration",
+                };
+                failure.permanent = matches!(error, CallError::Contract(_) | CallError::Open(_));
+                let title =
+                    format!("operator `{operator}` subtask {subtask} {what}; the job failed");
+                let problem = with_record(Diagnostic::error("W0401", title), records.as_deref());
+                let mut problem = problem.note(format!("guest:  {error}"));
+                if let CallError::Trap { backtrace, .. } = error {
+                    for frame in backtrace.iter().take(8) {
+                        problem = problem.note(format!("        at {frame}"));
+                    }
+                }
+                problem
+            }
+        };
+        failure.problems.push(problem);
+        failure
+    }
+
+    /// For the restart strategy.
+    pub(super) fn failed(&self) -> Failed {
+        let text: Vec<_> = self
+            .problems
+            .iter()
+            .map(|problem| problem.title.clone())
+            .collect();
+        Failed {
+            text: text.join("; "),
+            position: self.position.clone(),
+            permanent: self.permanent,
+        }
+    }
+
+    /// Logs it.
+    pub(super) fn log(&self) {
+        for problem in &self.problems {
+            log::warn(&problem.to_string());
+        }
+    }
+
+    /// Says that it is tried again.
+    pub(super) fn warn(&self, after: Duration, in_a_row: u32) {
+        self.log();
+        log::warn(&format!(
+            "restarting in {:.1} s (restart {in_a_row} in a row)",
+            after.as_secs_f64()
+        ));
+    }
+
+    /// The end of the job.
+    pub(super) fn give_up(mut self, why: &GiveUp) -> Refused {
+        if let Some(last) = self.problems.pop() {
+            let last = if *why == GiveUp::Permanent {
+                last
+            } else {
+                last.note(format!("{why} (exit {})", self.code.code()))
+            };
+            self.problems.push(last);
+        }
+        Refused {
+            problems: self.problems,
+            code: self.code,
+        }
+    }
+
+    /// The end of a job that takes no checkpoints.
+    pub(super) fn without_checkpoints(mut self) -> Refused {
+        if let Some(last) = self.problems.pop() {
+            self.problems
+                .push(last.note("the job takes no checkpoints, so it is not restarted (exit 5)"));
+        }
+        Refused {
+            problems: self.problems,
+            code: self.code,
+        }
+    }
+}
+
+fn with_record(problem: Diagnostic, record: Option<&str>) -> Diagnostic {
+    match record {
+        Some(record) => problem.note(format!("record: {record}")),
+        None => problem,
+    }
+}

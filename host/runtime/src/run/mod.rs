@@ -1,0 +1,408 @@
+//! One run of a job: everything that is checked before it starts, its attempts, its end.
+//!
+//! A run owns the job on this machine from its first to its last attempt. Each attempt is recovered by
+//! [`crate::checkpoint::Driver`], started by [`crate::attempt`] and supervised by `supervise`; between two stands the restart
+//! strategy.
+
+mod failure;
+mod guarantee;
+mod outputs;
+mod restore;
+mod snapshots;
+mod summary;
+mod supervise;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, atomic};
+use std::time::Duration;
+
+use weir_operator::{Engine, Limits};
+
+use crate::attempt::{Beginning, Blueprint};
+use crate::checkpoint::manifest::{Identity, SinkEntry};
+use crate::checkpoint::{
+    self, CheckpointStorage, Driver, LocalDirectory, Ownership, Refusal, Verdict,
+};
+use crate::cli::progress::Progress;
+use crate::diagnostic::{Diagnostic, ExitCode};
+use crate::job::model::{CheckpointSettings, Job, Restart, SinkConnector};
+use crate::metrics::Origins;
+use crate::restart::{Decision, Restarts};
+use crate::{clock, log, start};
+use failure::Failure;
+pub use guarantee::Guarantee;
+pub use summary::Totals;
+use supervise::{Ended, Supervisor};
+
+/// What a run was asked for beyond the job file.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Start a new lineage even if there is something to resume.
+    pub fresh: bool,
+    /// With `fresh`: although committed output stays beside the new one.
+    pub accept_duplicates: bool,
+    /// The data directory, if not the default.
+    pub data_dir: Option<PathBuf>,
+    /// Show progress on a terminal.
+    pub progress: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What the process exits with.
+    pub code: ExitCode,
+    /// What was done, for people: some lines.
+    pub summary: String,
+    /// What the last attempt counted.
+    pub totals: Totals,
+    /// How long the last attempt's tasks ran.
+    pub running: Duration,
+}
+
+/// Why a run did not start, or gave up.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// What is wrong.
+    pub problems: Vec<Diagnostic>,
+    /// What the process exits with.
+    pub code: ExitCode,
+}
+
+impl Refused {
+    fn one(problem: Diagnostic, code: ExitCode) -> Refused {
+        Refused {
+            problems: vec![problem],
+            code,
+        }
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        let text = refusal.to_string();
+        let mut lines = text.lines();
+        let mut problem = Diagnostic::error(refusal.code(), lines.next().unwrap_or_default());
+        for line in lines {
+            let line = line.trim();
+            problem = match line.strip_prefix("help: ") {
+                Some(help) => problem.help(help),
+                None => problem.note(line),
+            };
+        }
+        let code = match refusal.exit_code() {
+            4 => ExitCode::OwnedElsewhere,
+            75 => ExitCode::DependencyUnavailable,
+            _ => ExitCode::StartRefused,
+        };
+        Refused::one(problem, code)
+    }
+}
+
+/// Ticks the engine's deadline clock until dropped.
+struct Ticker {
+    stop: Arc<atomic::AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Ticker {
+    fn start(engine: &Engine) -> std::io::Result<Ticker> {
+        let stop = Arc::new(atomic::AtomicBool::new(false));
+        let (engine, stopped) = (engine.clone(), stop.clone());
+        let thread = std::thread::Builder::new()
+            .name("epoch".into())
+            .spawn(move || {
+                while !stopped.load(atomic::Ordering::Relaxed) {
+                    std::thread::sleep(weir_operator::TICK);
+                    engine.tick();
+                }
+            })?;
+        Ok(Ticker {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.stop.store(true, atomic::Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic; and if it did, it is over.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn internal(what: &str, error: impl std::fmt::Display) -> Refused {
+    Refused::one(
+        Diagnostic::error("W0301", format!("{what}: {error}")),
+        ExitCode::Internal,
+    )
+}
+
+/// Runs `job` until its input ends, a message on `stop` asks for an end, or it gives up.
+///
+/// # Errors
+/// [`Refused`]: nothing was started, or it gave up.
+pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Report, Refused> {
+    let engine = Engine::new().map_err(|error| internal("cannot start wasmtime", error))?;
+    let _ticker =
+        Ticker::start(&engine).map_err(|error| internal("cannot start a thread", error))?;
+    let limits = Limits::default();
+    let parallelism = start::parallelism(&job);
+    let checked =
+        start::check(&job, &engine, &limits, parallelism).map_err(|problems| Refused {
+            problems,
+            code: ExitCode::InvalidJob,
+        })?;
+    start::check_directories(&job).map_err(|problems| Refused {
+        problems,
+        code: ExitCode::StartRefused,
+    })?;
+    let guarantee =
+        Guarantee::of(&job).map_err(|problem| Refused::one(problem, ExitCode::InvalidJob))?;
+    let data_dir = start::data_dir(&job, options.data_dir.clone());
+
+    let mut blueprint = Blueprint {
+        plan: checked.plan,
+        operators: checked.operators,
+        limits,
+        state_files: None,
+        blocking: guarantee.blocks(),
+        job,
+    };
+    if !guarantee.checkpoints() {
+        return volatile(blueprint, &guarantee, options, stop);
+    }
+    let settings = blueprint.job.checkpoint.clone().unwrap_or_default();
+    let (mut driver, identity, _ownership) = own(&blueprint, &settings, options, data_dir)?;
+    let strategy = if guarantee.restarts() {
+        blueprint.job.restart.clone()
+    } else {
+        Restart::None
+    };
+    let mut restarts = Restarts::new(strategy, clock::wall_millis().unsigned_abs());
+    let began = clock::now();
+    let mut progress = Progress::new(options.progress);
+    let mut attempts = 0_u64;
+    loop {
+        let begun = recover(&mut driver, &identity, &mut blueprint, &guarantee);
+        attempts += 1;
+        let failure = match begun {
+            // At the first start whoever started it should know at once; later it may come back.
+            Err(refused) if refused.code == ExitCode::DependencyUnavailable && attempts > 1 => {
+                Failure::passing(refused.problems)
+            }
+            Err(refused) => return Err(refused),
+            Ok(Begun::Finished(report)) => return Ok(report),
+            Ok(Begun::Attempt(beginning, setup)) => {
+                let supervisor = Supervisor {
+                    blueprint: Arc::new(blueprint),
+                    settings: &settings,
+                    stop,
+                    progress: &mut progress,
+                    restarts: &mut restarts,
+                };
+                let shared = supervisor.blueprint.clone();
+                let ended = supervisor.run(beginning.0, Some((&mut driver, setup)), &beginning.1);
+                // Every task is gone with the attempt, so this is the only one left.
+                blueprint =
+                    Arc::try_unwrap(shared).unwrap_or_else(|shared| Blueprint::clone(&shared));
+                match ended {
+                    Ended::Report(report) => return Ok(*report),
+                    Ended::Failed {
+                        failure,
+                        stopping: true,
+                    } => {
+                        failure.log();
+                        log::warn(
+                            "stopped without a last checkpoint; the next run resumes at the last one",
+                        );
+                        return Ok(summary::stopped_between_attempts());
+                    }
+                    Ended::Failed {
+                        failure,
+                        stopping: false,
+                    } => failure,
+                }
+            }
+        };
+        let decision = restarts.failed(
+            clock::now().saturating_duration_since(began),
+            &failure.failed(),
+        );
+        match decision {
+            Decision::GiveUp(why) => return Err(failure.give_up(&why)),
+            Decision::Restart { after, in_a_row } => {
+                failure.warn(after, in_a_row);
+                match stop.recv_timeout(after) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    // Nobody can ask for a stop any more.
+                    Err(RecvTimeoutError::Disconnected) => std::thread::sleep(after),
+                    Ok(()) => {
+                        log::warn(
+                            "stopped while waiting to restart; the next run resumes at the last checkpoint",
+                        );
+                        return Ok(summary::stopped_between_attempts());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A job without checkpoints: one attempt, nothing to come back to.
+fn volatile(
+    blueprint: Blueprint,
+    guarantee: &Guarantee,
+    options: &Options,
+    stop: &mpsc::Receiver<()>,
+) -> Result<Report, Refused> {
+    log::info(&format!("fresh start; {guarantee}"));
+    let (splits, origins) = restore::splits(&blueprint.job, None)?;
+    let beginning = Beginning {
+        attempt: 0,
+        lineage: "00000000".into(),
+        next_n: 1,
+        manifest: None,
+        splits,
+    };
+    let mut progress = Progress::new(options.progress);
+    let mut restarts = Restarts::new(Restart::None, 0);
+    let supervisor = Supervisor {
+        blueprint: Arc::new(blueprint),
+        settings: &CheckpointSettings::default(),
+        stop,
+        progress: &mut progress,
+        restarts: &mut restarts,
+    };
+    match supervisor.run(beginning, None, &origins) {
+        Ended::Report(report) => Ok(*report),
+        Ended::Failed { failure, .. } => Err(failure.without_checkpoints()),
+    }
+}
+
+/// Takes the job's directories and makes the driver of its checkpoints.
+fn own(
+    blueprint: &Blueprint,
+    settings: &CheckpointSettings,
+    options: &Options,
+    data_dir: PathBuf,
+) -> Result<(Driver, Identity, Ownership), Refused> {
+    let job = &blueprint.job;
+    let dir = settings
+        .dir
+        .clone()
+        .unwrap_or_else(|| data_dir.join("checkpoints"));
+    std::fs::create_dir_all(&data_dir).map_err(|error| {
+        let title = format!(
+            "cannot create the data directory {}: {error}",
+            data_dir.display()
+        );
+        let problem = Diagnostic::error("W0302", title).help("name another one with `--data-dir`");
+        Refused::one(problem, ExitCode::StartRefused)
+    })?;
+    let storage = LocalDirectory::open(&dir).map_err(|error| {
+        let title = format!("cannot open checkpoint storage {}: {error}", dir.display());
+        let problem =
+            Diagnostic::error("W0519", title).help("correct `checkpoint.dir` or its permissions");
+        Refused::one(problem, ExitCode::StartRefused)
+    })?;
+    let ownership = Ownership::take(&[&data_dir, &dir], job.name.as_str())?;
+    let sinks = job.sinks.iter().filter_map(|sink| match &sink.connector {
+        SinkConnector::File { dir, .. } => Some(SinkEntry {
+            id: sink.id.to_string(),
+            dir: dir.clone(),
+        }),
+        SinkConnector::Stdout | SinkConnector::Blackhole => None,
+    });
+    let components = job.operators.iter().zip(&blueprint.operators);
+    let identity = Identity {
+        job: job.name.to_string(),
+        max_parallelism: job.max_parallelism,
+        sinks: sinks.collect(),
+        components: components
+            .map(|(operator, loaded)| {
+                (
+                    operator.id.to_string(),
+                    loaded.component.sha256().to_owned(),
+                )
+            })
+            .collect::<BTreeMap<_, _>>(),
+    };
+    let asked = checkpoint::Options {
+        fresh: options.fresh,
+        accept_duplicates: options.accept_duplicates,
+    };
+    let storage: Arc<dyn CheckpointStorage> = Arc::new(storage);
+    let driver = Driver::new(
+        storage,
+        Box::new(outputs::FileOutputs),
+        identity.clone(),
+        asked,
+        settings.retain,
+    );
+    Ok((driver, identity, ownership))
+}
+
+/// What a recovery led to.
+enum Begun {
+    /// The job had finished; nothing is left to do.
+    Finished(Report),
+    /// An attempt can start, its splits' names beside it.
+    Attempt(
+        Box<(Beginning, Arc<Origins>)>,
+        checkpoint::coordinator::Setup,
+    ),
+}
+
+/// Recovers: who we are, where the job stands, what its sources go on from.
+fn recover(
+    driver: &mut Driver,
+    identity: &Identity,
+    blueprint: &mut Blueprint,
+    guarantee: &Guarantee,
+) -> Result<Begun, Refused> {
+    let recovered = driver.recover(clock::wall_millis())?;
+    let at = format!(
+        "attempt {}, lineage {}; {guarantee}",
+        recovered.attempt, recovered.lineage
+    );
+    log::info(&format!("{}; {at}", recovered.verdict));
+    if let Verdict::Finished { n } = recovered.verdict {
+        return Ok(Begun::Finished(summary::finished_already(
+            &blueprint.job,
+            n,
+        )));
+    }
+    if let Some(manifest) = &recovered.manifest {
+        restore::compatible(&blueprint.job, manifest).map_err(|problems| Refused {
+            problems,
+            code: ExitCode::StartRefused,
+        })?;
+        restore::log_changed_components(&blueprint.job, &blueprint.operators, manifest);
+    }
+    let (splits, origins) = restore::splits(&blueprint.job, recovered.manifest.as_ref())?;
+    blueprint.state_files = Some(driver.state_files());
+    let settings = blueprint.job.checkpoint.clone().unwrap_or_default();
+    let setup = checkpoint::coordinator::Setup {
+        identity: identity.clone(),
+        settings,
+        lineage: recovered.lineage.clone(),
+        attempt: recovered.attempt,
+        confirmed: recovered.confirmed,
+        next_n: recovered.next_n,
+        tasks: Vec::new(),
+    };
+    let beginning = Beginning {
+        attempt: recovered.attempt,
+        lineage: recovered.lineage.to_string(),
+        next_n: recovered.next_n,
+        manifest: recovered.manifest,
+        splits,
+    };
+    Ok(Begun::Attempt(Box::new((beginning, origins)), setup))
+}

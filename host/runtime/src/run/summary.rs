@@ -1,0 +1,153 @@
+//! What a run says at its end.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::Report;
+use crate::cli::progress::grouped;
+use crate::diagnostic::ExitCode;
+use crate::job::model::{Job, SinkConnector};
+use crate::metrics::Counters;
+
+/// What an attempt counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Records that sources emitted.
+    pub read: u64,
+    /// Records that sinks wrote.
+    pub written: u64,
+    /// Records at or below the watermark of the first operator they reached.
+    pub late: u64,
+    /// Input left out by policy because it could not be decoded.
+    pub skipped: u64,
+    /// Input that went to a dead-letter sink.
+    pub dead: u64,
+    /// Records left out by policy because they had no key.
+    pub null_keys: u64,
+    /// Processing-time timers pending at the end of input.
+    pub timers_dropped: u64,
+}
+
+impl Totals {
+    /// As counted so far.
+    pub fn of(counters: &Counters) -> Totals {
+        Totals {
+            read: counters.read(),
+            written: counters.written(),
+            late: counters.late(),
+            skipped: counters.skipped(),
+            dead: counters.dead(),
+            null_keys: counters.null_keys(),
+            timers_dropped: counters.timers_dropped(),
+        }
+    }
+}
+
+/// How an attempt ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// All input is processed.
+    Finished,
+    /// Stopped when asked to, after a last checkpoint.
+    Stopped,
+    /// Stopped when asked to, without one.
+    StoppedWithoutCheckpoint,
+}
+
+/// The report of an attempt that ended the job.
+pub(super) fn report(
+    job: &Job,
+    ending: Ending,
+    totals: Totals,
+    running: Duration,
+    checkpoint: Option<u64>,
+    resumed: bool,
+) -> Report {
+    let (word, code) = match ending {
+        Ending::Finished => ("finished", ExitCode::Done),
+        Ending::Stopped => ("stopped", ExitCode::Done),
+        Ending::StoppedWithoutCheckpoint => (
+            "stopped without a checkpoint",
+            ExitCode::StoppedWithoutCheckpoint,
+        ),
+    };
+    let since = if resumed {
+        ", counting from where it resumed"
+    } else {
+        ""
+    };
+    let mut text = format!(
+        "job {} {word} after {:.1} s{since}\n",
+        job.name,
+        running.as_secs_f64()
+    );
+    let _ = writeln!(
+        text,
+        "  read {}, written {}, late {}, skipped {}, dead letters {}",
+        grouped(totals.read),
+        grouped(totals.written),
+        grouped(totals.late),
+        grouped(totals.skipped),
+        grouped(totals.dead)
+    );
+    if totals.null_keys > 0 {
+        let _ = writeln!(
+            text,
+            "  without a key and left out: {}",
+            grouped(totals.null_keys)
+        );
+    }
+    if totals.timers_dropped > 0 {
+        let dropped = grouped(totals.timers_dropped);
+        let _ = writeln!(
+            text,
+            "  processing-time timers still pending at the end of input, dropped: {dropped}"
+        );
+    }
+    if let Some(n) = checkpoint.filter(|_| ending != Ending::StoppedWithoutCheckpoint) {
+        let _ = writeln!(text, "  checkpoint {n} holds everything up to here");
+    }
+    text.push_str(&places(job));
+    Report {
+        code,
+        summary: text,
+        totals,
+        running,
+    }
+}
+
+fn places(job: &Job) -> String {
+    let mut text = String::new();
+    for sink in &job.sinks {
+        if let SinkConnector::File { dir, .. } = &sink.connector {
+            let shown = dir.strip_prefix(&job.dir).unwrap_or(dir);
+            let _ = writeln!(text, "  {}: {}/part-*", sink.id, shown.display());
+        }
+    }
+    text
+}
+
+/// The report of a run that found nothing left to do.
+pub(super) fn finished_already(job: &Job, n: u64) -> Report {
+    let summary = format!(
+        "job {} has finished already, at checkpoint {n}: nothing to do\n{}  `--fresh` starts over\n",
+        job.name,
+        places(job)
+    );
+    Report {
+        code: ExitCode::Done,
+        summary,
+        totals: Totals::default(),
+        running: Duration::ZERO,
+    }
+}
+
+/// The report of a run that was stopped while it waited for its next attempt.
+pub(super) fn stopped_between_attempts() -> Report {
+    Report {
+        code: ExitCode::StoppedWithoutCheckpoint,
+        summary: String::new(),
+        totals: Totals::default(),
+        running: Duration::ZERO,
+    }
+}

@@ -1,0 +1,332 @@
+//! The loop around one attempt: tasks' events in, the coordinator's actions carried out, until the attempt ends.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::Report;
+use super::failure::Failure;
+use super::snapshots::{Handover, SnapshotThread};
+use super::summary::{self, Ending, Totals};
+use crate::attempt::{Attempt, Beginning, Blueprint, TaskEvent};
+use crate::channel::Barrier;
+use crate::checkpoint::Driver;
+use crate::checkpoint::coordinator::{self, Action, Coordinator, Event, Setup};
+use crate::cli::progress::{Progress, Sample};
+use crate::job::model::CheckpointSettings;
+use crate::metrics::Origins;
+use crate::restart::Restarts;
+use crate::{clock, log};
+
+/// From a request to stop to giving up on a last checkpoint. Container runtimes kill after 30 s.
+const STOP_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// How often a request to stop is looked for.
+const POLL: Duration = Duration::from_millis(50);
+
+/// What the supervisor waits for.
+pub(super) enum Message {
+    /// From a task.
+    Task(TaskEvent),
+    /// A snapshot was stored, or not, as the event says; bytes of state written.
+    Stored(Event, u64),
+    /// The final state of a task could not be stored.
+    Lost(String),
+}
+
+impl From<TaskEvent> for Message {
+    fn from(event: TaskEvent) -> Self {
+        Message::Task(event)
+    }
+}
+
+/// How an attempt ended.
+pub(super) enum Ended {
+    /// The job is over.
+    Report(Box<Report>),
+    /// The attempt is.
+    Failed {
+        /// Why.
+        failure: Failure,
+        /// Whether a stop had been asked for: then nothing is started again.
+        stopping: bool,
+    },
+}
+
+/// Supervises one attempt.
+pub(super) struct Supervisor<'a> {
+    /// The job.
+    pub(super) blueprint: Arc<Blueprint>,
+    /// Its checkpoints.
+    pub(super) settings: &'a CheckpointSettings,
+    /// A message here asks for a clean stop.
+    pub(super) stop: &'a mpsc::Receiver<()>,
+    /// The progress line.
+    pub(super) progress: &'a mut Progress,
+    /// Told of confirmed checkpoints.
+    pub(super) restarts: &'a mut Restarts,
+}
+
+/// An attempt's coordination, if it takes checkpoints.
+struct Coordination<'a> {
+    coordinator: Coordinator,
+    driver: &'a mut Driver,
+    snapshots: SnapshotThread,
+    /// Bytes of state stored since the last confirmed checkpoint.
+    bytes: u64,
+    /// When the barrier of the checkpoint in flight was injected.
+    injected: Instant,
+}
+
+/// What carrying out actions led to.
+enum Outcome {
+    Ending(Ending),
+    Failed(Failure),
+}
+
+impl Supervisor<'_> {
+    /// Runs the attempt to its end.
+    pub(super) fn run(
+        mut self,
+        beginning: Beginning,
+        checkpoints: Option<(&mut Driver, Setup)>,
+        origins: &Arc<Origins>,
+    ) -> Ended {
+        let began = clock::now();
+        let resumed = beginning.manifest.is_some();
+        let (sender, messages) = mpsc::channel();
+        let mut attempt = match Attempt::start(&self.blueprint, beginning, origins, &sender) {
+            Ok(attempt) => attempt,
+            Err(error) => {
+                return Ended::Failed {
+                    failure: Failure::of_system(&format!("cannot start a thread: {error}")),
+                    stopping: false,
+                };
+            }
+        };
+        let coordination = match checkpoints {
+            None => Ok(None),
+            Some((driver, setup)) => self
+                .coordinate(driver, setup, &attempt, sender.clone())
+                .map(Some),
+        };
+        drop(sender);
+        let mut coordination = match coordination {
+            Ok(coordination) => coordination,
+            Err(error) => {
+                return Ended::Failed {
+                    failure: Failure::of_system(&format!("cannot start a thread: {error}")),
+                    stopping: false,
+                };
+            }
+        };
+        let mut stop_by = None;
+        let outcome = self.watch(&attempt, &messages, &mut coordination, began, &mut stop_by);
+        drop(messages);
+        let running = clock::now().saturating_duration_since(began);
+        let totals = Totals::of(&attempt.counters);
+        if matches!(outcome, Outcome::Ending(Ending::StoppedWithoutCheckpoint)) {
+            attempt.abandon();
+        } else {
+            attempt.cancel();
+        }
+        match outcome {
+            Outcome::Failed(failure) => Ended::Failed {
+                failure,
+                stopping: stop_by.is_some(),
+            },
+            Outcome::Ending(ending) => {
+                let confirmed =
+                    coordination.map(|coordination| coordination.coordinator.confirmed());
+                let job = &self.blueprint.job;
+                Ended::Report(Box::new(summary::report(
+                    job, ending, totals, running, confirmed, resumed,
+                )))
+            }
+        }
+    }
+
+    fn coordinate<'d>(
+        &self,
+        driver: &'d mut Driver,
+        mut setup: Setup,
+        attempt: &Attempt,
+        sender: mpsc::Sender<Message>,
+    ) -> std::io::Result<Coordination<'d>> {
+        let is_source = |task: usize| attempt.sources.iter().any(|(source, _)| *source == task);
+        setup.tasks = attempt
+            .names
+            .iter()
+            .enumerate()
+            .map(|(task, name)| coordinator::Task {
+                id: coordinator::TaskId(task as u32),
+                name: name.clone(),
+                source: is_source(task),
+            })
+            .collect();
+        setup.settings = self.settings.clone();
+        let snapshots = SnapshotThread::start(driver.state_files(), sender)?;
+        let injected = clock::now();
+        Ok(Coordination {
+            coordinator: Coordinator::new(setup),
+            driver,
+            snapshots,
+            bytes: 0,
+            injected,
+        })
+    }
+
+    fn watch(
+        &mut self,
+        attempt: &Attempt,
+        messages: &mpsc::Receiver<Message>,
+        coordination: &mut Option<Coordination<'_>>,
+        began: Instant,
+        stop_by: &mut Option<Instant>,
+    ) -> Outcome {
+        let mut running = attempt.names.len();
+        let mut events = VecDeque::new();
+        loop {
+            let now = clock::now();
+            let mut wait = POLL;
+            if let Some(coordination) = coordination
+                && let Some(deadline) = coordination.coordinator.next_deadline()
+            {
+                let deadline = began.checked_add(deadline);
+                wait = deadline.map_or(wait, |at| wait.min(at.saturating_duration_since(now)));
+            }
+            match messages.recv_timeout(wait) {
+                Ok(Message::Task(TaskEvent::Failed(_, error))) => {
+                    return Outcome::Failed(Failure::of_task(&error));
+                }
+                Ok(Message::Task(TaskEvent::Passed(task, n, frozen))) => {
+                    if let Some(coordination) = coordination {
+                        coordination.snapshots.store(Handover {
+                            task,
+                            n: Some(n),
+                            frozen,
+                        });
+                    }
+                }
+                Ok(Message::Task(TaskEvent::Ended(task, frozen))) => {
+                    running -= 1;
+                    match coordination {
+                        Some(coordination) => {
+                            coordination.snapshots.store(Handover {
+                                task,
+                                n: None,
+                                frozen,
+                            });
+                        }
+                        None if running == 0 => return Outcome::Ending(Ending::Finished),
+                        None => {}
+                    }
+                }
+                Ok(Message::Stored(event, bytes)) => {
+                    if let Some(coordination) = coordination {
+                        coordination.bytes += bytes;
+                    }
+                    events.push_back(event);
+                }
+                Ok(Message::Lost(why)) => {
+                    return Outcome::Failed(Failure::of_system(&format!(
+                        "a final snapshot could not be stored: {why}"
+                    )));
+                }
+                Err(RecvTimeoutError::Timeout) => events.push_back(Event::Tick),
+                // Every task is gone without a word; each reports how it ends, so this cannot be.
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Outcome::Failed(Failure::of_system(
+                        "every task ended without a report",
+                    ));
+                }
+            }
+            if stop_by.is_none() && self.stop.try_recv().is_ok() {
+                if coordination.is_none() {
+                    return Outcome::Ending(Ending::StoppedWithoutCheckpoint);
+                }
+                log::info("stopping after a last checkpoint; a second signal stops at once");
+                *stop_by = Some(clock::now() + STOP_TIMEOUT);
+                events.push_back(Event::Stop);
+            }
+            if let Some(coordination) = coordination {
+                while let Some(event) = events.pop_front() {
+                    let now = clock::now().saturating_duration_since(began);
+                    for action in coordination.coordinator.handle(now, event) {
+                        if let Some(outcome) = self.act(attempt, coordination, action, &mut events)
+                        {
+                            return outcome;
+                        }
+                    }
+                }
+            }
+            if stop_by.is_some_and(|by| clock::now() >= by) {
+                log::warn(&format!(
+                    "no last checkpoint within {} s",
+                    STOP_TIMEOUT.as_secs()
+                ));
+                return Outcome::Ending(Ending::StoppedWithoutCheckpoint);
+            }
+            self.progress.show(&Sample {
+                read: attempt.counters.read(),
+                share: attempt.share(),
+                checkpoint: coordination
+                    .as_ref()
+                    .map(|c| c.coordinator.confirmed())
+                    .filter(|n| *n > 0),
+            });
+        }
+    }
+
+    fn act(
+        &mut self,
+        attempt: &Attempt,
+        coordination: &mut Coordination<'_>,
+        action: Action,
+        events: &mut VecDeque<Event>,
+    ) -> Option<Outcome> {
+        let driver = &mut *coordination.driver;
+        match action {
+            Action::InjectBarrier { n, last } => {
+                coordination.injected = clock::now();
+                for (_, control) in &attempt.sources {
+                    control.inject(Barrier { n, last });
+                }
+            }
+            Action::StoreManifest { manifest } => {
+                events.push_back(driver.store_manifest(*manifest, clock::wall_millis()));
+            }
+            Action::CommitSlot { n, digest } => events.push_back(driver.commit(n, digest)),
+            Action::Publish { n, parts } => {
+                let published = driver.publish(n, &parts);
+                if matches!(published, Event::Published { .. }) {
+                    let records: u64 = parts.iter().map(|part| part.records).sum();
+                    let took = clock::now().saturating_duration_since(coordination.injected);
+                    let bytes = std::mem::take(&mut coordination.bytes);
+                    self.progress.note(&format!(
+                        "checkpoint {n} committed: {records} records in {} parts, {bytes} bytes of state, {} ms",
+                        parts.len(),
+                        took.as_millis()
+                    ));
+                    self.restarts.confirmed();
+                }
+                events.push_back(published);
+            }
+            Action::Collect { n } => {
+                if let Err(error) = driver.collect(n) {
+                    log::warn(&format!(
+                        "old checkpoints could not be removed, trying again after the next one: {error}"
+                    ));
+                }
+            }
+            Action::Warn(warning) => log::warn(&format!("[{}] {warning}", warning.code())),
+            Action::FailAttempt { why, permanent } => {
+                return Some(Outcome::Failed(Failure::of_coordinator(&why, permanent)));
+            }
+            Action::Finished { .. } => return Some(Outcome::Ending(Ending::Finished)),
+            Action::Stopped { .. } => return Some(Outcome::Ending(Ending::Stopped)),
+        }
+        None
+    }
+}

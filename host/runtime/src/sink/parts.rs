@@ -1,0 +1,277 @@
+//! What happens to a file sink's directory outside of its writers: the check at start, publishing, sweeping.
+//!
+//! A part exists under its staged name, then under its final name, never under both and (a rename is atomic) never in
+//! between. Whatever the process was killed at, doing it again leads to the same directory.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::Path;
+
+use super::{Error, StagedPart};
+use crate::fault_point;
+use crate::job::model::SinkFormat;
+
+#[cfg(test)]
+mod tests;
+
+const EXTENSIONS: [&str; 2] = ["txt", "jsonl"];
+
+fn extension(format: SinkFormat) -> &'static str {
+    match format {
+        SinkFormat::Raw => EXTENSIONS[0],
+        SinkFormat::Json => EXTENSIONS[1],
+    }
+}
+
+/// The name of a part while it is staged: hidden, so that no pattern finds it.
+pub(super) fn staged_name(
+    lineage: &str,
+    attempt: u64,
+    subtask: u16,
+    number: u64,
+    format: SinkFormat,
+) -> String {
+    format!(
+        ".part-{lineage}-{attempt}-{subtask:03}-{number:06}.{}",
+        extension(format)
+    )
+}
+
+/// The name of a part once it is published.
+pub(super) fn final_name(
+    lineage: &str,
+    checkpoint: u64,
+    subtask: u16,
+    format: SinkFormat,
+) -> String {
+    format!(
+        "part-{lineage}-{checkpoint:06}-{subtask:03}.{}",
+        extension(format)
+    )
+}
+
+/// The attempt that wrote a file of this name, if it is one that [`staged_name`] names; 0 for a probe, which any attempt may remove.
+fn staged_by(name: &str) -> Option<u64> {
+    let (stem, extension) = name.strip_prefix(".part-")?.rsplit_once('.')?;
+    if !EXTENSIONS.contains(&extension) {
+        return None;
+    }
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let fields: Vec<&str> = stem.split('-').collect();
+    match fields[..] {
+        ["probe", process] if is_number(process) => Some(0),
+        [lineage, attempt, subtask, number]
+            if !lineage.is_empty()
+                && lineage.bytes().all(|b| b.is_ascii_hexdigit())
+                && [attempt, subtask, number].into_iter().all(is_number) =>
+        {
+            attempt.parse().ok()
+        }
+        _ => None,
+    }
+}
+
+/// Makes sure that sink `sink` can write to `dir`: creates it if only it is missing, and tries to write a file.
+///
+/// # Errors
+/// [`Error::Directory`] with what is wrong and the remedy.
+pub fn check_dir(sink: &str, dir: &Path) -> Result<(), Error> {
+    let refuse = |what: String| {
+        Error::Directory(format!(
+            "sink `{sink}`: output directory {}: {what}",
+            dir.display()
+        ))
+    };
+    match fs::metadata(dir) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => {
+            return Err(refuse(
+                "it is a file; remove it or choose another `dir`".to_owned(),
+            ));
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => match fs::create_dir(dir) {
+            Ok(()) => {
+                if let Some(parent) = dir.parent() {
+                    sync_dir(parent)?;
+                }
+            }
+            // Another sink of the job was faster.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let parent = dir.parent().unwrap_or(dir).display();
+                return Err(refuse(format!(
+                    "{parent} does not exist; create it (is a volume not mounted?) or correct `dir`"
+                )));
+            }
+            Err(error) => return Err(refuse(format!("it cannot be created: {error}"))),
+        },
+        Err(error) => return Err(refuse(format!("it cannot be looked at: {error}"))),
+    }
+    let probe = dir.join(format!(".part-probe-{}.txt", std::process::id()));
+    let written = File::create(&probe).and_then(|mut file| file.write_all(b"probe\n"));
+    let removed = fs::remove_file(&probe);
+    written.and(removed).map_err(|error| {
+        refuse(format!("it cannot be written to ({error}); give the user who runs the job write access and free space"))
+    })
+}
+
+/// Makes `parts` visible under their final names, durably. Doing it again is no error; a crash in between is mended by
+/// doing it again.
+///
+/// To be called only when the checkpoint that names the parts is decided.
+///
+/// # Errors
+/// [`Error::Part`] if a part is gone, is not as long as recorded, or would replace another file; [`Error::Io`].
+pub fn publish(parts: &[StagedPart]) -> Result<(), Error> {
+    let mut dirs = BTreeSet::new();
+    for (number, part) in parts.iter().enumerate() {
+        if number > 0 {
+            fault_point::pass("mid-renames");
+        }
+        publish_one(part)?;
+        dirs.insert(&part.dir);
+    }
+    // Of those found published as well: the crash may have come before their directory was synced.
+    dirs.into_iter().try_for_each(|dir| sync_dir(dir))
+}
+
+fn publish_one(part: &StagedPart) -> Result<(), Error> {
+    let wrong = |what: String| {
+        Error::Part(format!(
+            "sink `{}`: part {} of {} records in {}: {what}",
+            part.sink,
+            part.name,
+            part.records,
+            part.dir.display()
+        ))
+    };
+    if part.name.contains('/') || part.staged.contains('/') || !part.staged.starts_with('.') {
+        return Err(wrong(format!(
+            "the recorded names are not those of a part (staged as {})",
+            part.staged
+        )));
+    }
+    let (staged, published) = (part.dir.join(&part.staged), part.dir.join(&part.name));
+    let check_length = |found: u64, path: &Path| {
+        if found == part.bytes {
+            return Ok(());
+        }
+        Err(wrong(format!(
+            "{} has {found} bytes where the checkpoint has {}; it was changed by someone else, so its output cannot be \
+             vouched for. Restore it, or start over with `--fresh`",
+            path.display(),
+            part.bytes
+        )))
+    };
+    match (length(&staged)?, length(&published)?) {
+        (None, None) => Err(wrong(
+            "it is neither staged nor published, though it was committed; was the directory emptied or is a volume not \
+             mounted? Restore it, or start over with `--fresh`"
+                .to_owned(),
+        )),
+        (None, Some(found)) => check_length(found, &published),
+        (Some(found), None) => {
+            check_length(found, &staged)?;
+            fs::rename(&staged, &published)
+                .map_err(|cause| failed(&format!("sink `{}`: cannot publish", part.sink), &published, cause))
+        }
+        (Some(found), Some(_)) => {
+            check_length(found, &staged)?;
+            if !same_content(&staged, &published)? {
+                return Err(wrong(
+                    "another file has its name already; do two sinks write to one directory? Move the file away".to_owned(),
+                ));
+            }
+            // A copy, restored from a backup for one.
+            fs::remove_file(&staged).map_err(|cause| failed("cannot remove", &staged, cause))
+        }
+    }
+}
+
+fn same_content(left: &Path, right: &Path) -> Result<bool, Error> {
+    let open = |path: &Path| File::open(path).map_err(|cause| failed("cannot read", path, cause));
+    let read = |file: &mut File, path: &Path| {
+        let mut piece = Vec::with_capacity(64 * 1024);
+        file.take(64 * 1024)
+            .read_to_end(&mut piece)
+            .map_err(|cause| failed("cannot read", path, cause))?;
+        Ok(piece)
+    };
+    let (mut one, mut other) = (open(left)?, open(right)?);
+    loop {
+        let piece = read(&mut one, left)?;
+        if piece != read(&mut other, right)? {
+            return Ok(false);
+        }
+        if piece.is_empty() {
+            return Ok(true);
+        }
+    }
+}
+
+/// Removes staged parts in `dir` that attempts below `attempt` wrote and that are not among `keep`: what killed attempts
+/// left, of any lineage, since a directory belongs to one job. Those of newer attempts stay: the caller may have been
+/// replaced without knowing. Returns how many. A directory that is not there has none.
+///
+/// To be called only by the attempt that owns the job, after it knows which parts are still to be published.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn sweep(dir: &Path, keep: &[StagedPart], attempt: u64) -> Result<usize, Error> {
+    let keep: HashSet<&str> = keep
+        .iter()
+        .filter(|part| part.dir == dir)
+        .map(|part| part.staged.as_str())
+        .collect();
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(failed("cannot list", dir, error)),
+    };
+    let mut removed = 0;
+    for entry in entries {
+        let entry = entry.map_err(|cause| failed("cannot list", dir, cause))?;
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| {
+            staged_by(name).is_some_and(|by| by < attempt) && !keep.contains(name)
+        }) {
+            match fs::remove_file(entry.path()) {
+                Ok(()) => removed += 1,
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(failed("cannot remove", &entry.path(), error)),
+            }
+        }
+    }
+    if removed > 0 {
+        sync_dir(dir)?;
+    }
+    Ok(removed)
+}
+
+/// The length of the file at `path`, `None` if there is none.
+fn length(path: &Path) -> Result<Option<u64>, Error> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => Ok(Some(metadata.len())),
+        Ok(_) => Err(Error::Part(format!(
+            "{} is not a file; move it away",
+            path.display()
+        ))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("cannot look at", path, error)),
+    }
+}
+
+/// The names in `dir` are on the disk when this returns.
+pub(super) fn sync_dir(dir: &Path) -> Result<(), Error> {
+    File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(|cause| failed("cannot sync", dir, cause))
+}
+
+fn failed(what: &str, path: &Path, cause: io::Error) -> Error {
+    Error::Io {
+        what: format!("{what} {}", path.display()),
+        source: cause,
+    }
+}

@@ -1,0 +1,428 @@
+//! Files, read whole, each once, in sorted order, one at a time by a subtask.
+//!
+//! A file is a split. Its position is a place between two records of the *decompressed* stream, with what is needed to
+//! tell whether the file is still the one that was read so far: size and hash of its beginning as it is on disk, and a
+//! hash of what was read last. A file may grow until it was read to its end; one that shrank or was rewritten stops the
+//! job, since output that was committed already came from what is gone. Only a finished file may disappear.
+//!
+//! Which files there are is settled when the job first starts. What appears later is reported and not read.
+
+use std::collections::{HashSet, VecDeque};
+use std::io::{Read, Seek, SeekFrom};
+
+use serde::{Deserialize, Serialize};
+
+use super::framer::{Framer, HISTORY, tail_hash};
+use super::records::{Decoding, Pause, Records};
+use super::{Emit, Error, Progress, Reader, SplitState, position};
+use crate::batch::NO_TIME;
+use crate::job::model::{self, Compression, Format, NodeId};
+
+mod find;
+mod identity;
+mod stream;
+
+#[cfg(test)]
+pub(super) mod tests;
+
+use identity::Identity;
+use stream::Stream;
+
+/// Reads (of 128 to 256 KiB) after which a call returns, so that a stop is noticed while nothing is emitted.
+const READS_PER_CALL: usize = 16;
+
+/// A file's position as checkpoints record it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Position {
+    /// Decompressed bytes before it.
+    at: u64,
+    /// Line that begins there, from 1.
+    line: u64,
+    /// The file as it is on disk.
+    #[serde(rename = "file")]
+    identity: Identity,
+    /// Hash of the last 64 KiB of decompressed bytes before it.
+    #[serde(with = "identity::hex")]
+    tail: u64,
+    /// The columns of a CSV file whose header was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    header: Option<Vec<String>>,
+}
+
+/// The files that `paths` name, none of them read.
+pub(super) fn discover(source: &NodeId, paths: &[String]) -> Result<Vec<SplitState>, Error> {
+    let names = find::files(source, paths)?;
+    let mut splits = Vec::with_capacity(names.len());
+    for (split, name) in (0..).zip(names) {
+        let file = identity::open(source, &name)?;
+        let identity =
+            Identity::of(&file).map_err(|cause| identity::unreadable(source, &name, cause))?;
+        let position = Position {
+            at: 0,
+            line: 1,
+            identity,
+            tail: tail_hash(b""),
+            header: None,
+        };
+        splits.push(SplitState {
+            split,
+            name,
+            done: false,
+            max_time: NO_TIME,
+            position: to_json(&position),
+        });
+    }
+    Ok(splits)
+}
+
+/// Checks recorded files; warns of what will not be read.
+pub(super) fn resume(
+    source: &NodeId,
+    paths: &[String],
+    splits: &[SplitState],
+) -> Result<Vec<String>, Error> {
+    let mut warnings = Vec::new();
+    for split in splits {
+        let position: Position = position(source, split)?;
+        if let Some(size) = identity::check(source, &split.name, position.identity, split.done)?
+            && split.done
+            && size > position.identity.size
+        {
+            warnings.push(format!(
+                "source `{source}`: {} grew from {} to {size} bytes after it was read to its end; the rest is not read",
+                split.name, position.identity.size
+            ));
+        }
+    }
+    // What is found anew decides nothing, so that a pattern which matches nothing any more is no reason to stop.
+    let recorded: HashSet<&str> = splits.iter().map(|split| split.name.as_str()).collect();
+    let new: Vec<String> = find::files(source, paths).unwrap_or_default();
+    let new: Vec<&str> = new
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !recorded.contains(name))
+        .collect();
+    if !new.is_empty() {
+        let listed = new[..new.len().min(3)].join(", ");
+        let more = if new.len() > 3 {
+            format!(" and {} more", new.len() - 3)
+        } else {
+            String::new()
+        };
+        warnings.push(format!(
+            "source `{source}`: the files of a job are settled when it first starts; not read: {listed}{more}"
+        ));
+    }
+    Ok(warnings)
+}
+
+fn to_json(position: &Position) -> serde_json::Value {
+    serde_json::to_value(position).expect("a position is plain data")
+}
+
+#[derive(Debug)]
+struct File {
+    state: SplitState,
+    position: Position,
+}
+
+/// The file that is being read.
+#[derive(Debug)]
+struct Open {
+    /// Which of the subtask's files.
+    index: usize,
+    stream: Stream,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// On the way to the position: so many bytes still to pass over, then those whose hash must be the recorded one.
+    Seeking {
+        skip: u64,
+        history: Vec<u8>,
+    },
+    Reading(Box<Records>),
+}
+
+/// The reader of a file source's subtask.
+#[derive(Debug)]
+pub(super) struct Files {
+    source: NodeId,
+    compression: Compression,
+    decoding: Decoding,
+    first_split: u32,
+    files: Vec<File>,
+    /// What is to be opened, by index.
+    queue: VecDeque<usize>,
+    open: Option<Open>,
+    /// Whether the files begun before a restart were reported.
+    announced: bool,
+}
+
+impl Files {
+    pub(super) fn open(
+        source: &model::Source,
+        compression: Compression,
+        splits: Vec<SplitState>,
+        first_split: u32,
+    ) -> Result<Files, Error> {
+        let mut files = Vec::with_capacity(splits.len());
+        for state in splits {
+            let position = position(&source.id, &state)?;
+            files.push(File { state, position });
+        }
+        files.sort_by_key(|file| (!file.state.is_begun(), file.state.split));
+        let queue = (0..files.len())
+            .filter(|&index| !files[index].state.done)
+            .collect();
+        Ok(Files {
+            source: source.id.clone(),
+            compression,
+            decoding: Decoding::new(source)?,
+            first_split,
+            files,
+            queue,
+            open: None,
+            announced: false,
+        })
+    }
+
+    /// Opens file `index` and sets out for its position.
+    fn begin(&self, index: usize) -> Result<Open, Error> {
+        let File { state, position } = &self.files[index];
+        identity::check(&self.source, &state.name, position.identity, false)?;
+        let unreadable = |cause| identity::unreadable(&self.source, &state.name, cause);
+        let file = identity::open(&self.source, &state.name)?;
+        let mut stream = Stream::open(file, self.compression).map_err(unreadable)?;
+        let history = position.at.min(HISTORY as u64);
+        let mut skip = position.at - history;
+        if let Stream::Plain(file) = &mut stream {
+            file.seek(SeekFrom::Start(skip)).map_err(unreadable)?;
+            skip = 0;
+        }
+        let stage = if position.at == 0 {
+            Stage::Reading(Box::new(
+                self.records(index, Framer::new(self.decoding.format()))?,
+            ))
+        } else {
+            Stage::Seeking {
+                skip,
+                history: Vec::with_capacity(history as usize),
+            }
+        };
+        Ok(Open {
+            index,
+            stream,
+            stage,
+        })
+    }
+
+    /// File `index` from where `framer` stands.
+    fn records(&self, index: usize, framer: Framer) -> Result<Records, Error> {
+        let File { state, position } = &self.files[index];
+        let columns = match (&position.header, self.decoding.format()) {
+            (Some(names), Format::Csv { .. }) => {
+                Some(self.decoding.columns(names.clone(), &state.name)?)
+            }
+            _ => None,
+        };
+        Ok(Records::new(
+            state.split,
+            self.first_split,
+            &state.name,
+            framer,
+            columns,
+            state.max_time,
+        ))
+    }
+
+    /// Takes `open` a piece further towards its position.
+    fn seek(&self, open: &mut Open) -> Result<(), Error> {
+        let Stage::Seeking { skip, history } = &mut open.stage else {
+            unreachable!("called while seeking");
+        };
+        let File { state, position } = &self.files[open.index];
+        let wanted = position.at.min(HISTORY as u64) as usize;
+        let mut piece = [0; HISTORY];
+        let room = if *skip > 0 {
+            (*skip).min(HISTORY as u64) as usize
+        } else {
+            wanted - history.len()
+        };
+        let read = open
+            .stream
+            .read(&mut piece[..room])
+            .map_err(|cause| identity::unreadable(&self.source, &state.name, cause))?;
+        if read == 0 {
+            let left = *skip + (wanted - history.len()) as u64;
+            return Err(identity::changed(
+                &self.source,
+                &state.name,
+                &format!(
+                    "{} bytes (decompressed) were read of it, now there are {}",
+                    position.at,
+                    position.at - left
+                ),
+            ));
+        }
+        if *skip > 0 {
+            *skip -= read as u64;
+            return Ok(());
+        }
+        history.extend_from_slice(&piece[..read]);
+        if history.len() < wanted {
+            return Ok(());
+        }
+        let tail = tail_hash(history);
+        if tail != position.tail {
+            return Err(identity::changed(
+                &self.source,
+                &state.name,
+                &format!(
+                    "the {wanted} bytes before line {} had the hash {:016x}, now {tail:016x}",
+                    position.line, position.tail
+                ),
+            ));
+        }
+        let framer = Framer::resume(self.decoding.format(), position.at, position.line, history);
+        open.stage = Stage::Reading(Box::new(self.records(open.index, framer)?));
+        Ok(())
+    }
+
+    /// The file that `open` is about was read to its end.
+    fn close(&mut self, open: Open) -> Result<(), Error> {
+        let (state, position) = self.now(&open);
+        let file = &mut self.files[open.index];
+        let unreadable = |cause| identity::unreadable(&self.source, &state.name, cause);
+        let size = open.stream.raw_position().map_err(unreadable)?;
+        if size < position.identity.size {
+            let what = format!(
+                "it had {} bytes and ended after {size}",
+                position.identity.size
+            );
+            return Err(identity::changed(&self.source, &state.name, &what));
+        }
+        // It may have grown since it was found.
+        let identity = Identity::up_to(open.stream.file(), size).map_err(unreadable)?;
+        file.position = Position {
+            identity,
+            ..position
+        };
+        file.state = SplitState {
+            done: true,
+            ..state
+        };
+        Ok(())
+    }
+
+    /// State and position of the file that is being read.
+    fn now(&self, open: &Open) -> (SplitState, Position) {
+        let File { state, position } = &self.files[open.index];
+        let (mut state, mut position) = (state.clone(), position.clone());
+        if let Stage::Reading(records) = &open.stage {
+            let mark = records.mark();
+            state.max_time = records.max_time();
+            position.at = mark.offset;
+            position.line = mark.line;
+            position.tail = mark.tail;
+            position.header = records.columns().map(|columns| columns.names().to_vec());
+        }
+        (state, position)
+    }
+}
+
+impl Reader for Files {
+    fn read(&mut self, emit: &mut dyn Emit) -> Result<Progress, Error> {
+        if !self.announced {
+            self.announced = true;
+            for file in self
+                .files
+                .iter()
+                .filter(|file| !file.state.done && file.state.is_begun())
+            {
+                emit.opened(file.state.split);
+            }
+        }
+        for _ in 0..READS_PER_CALL {
+            let Some(mut open) = self.open.take() else {
+                let Some(&index) = self.queue.front() else {
+                    return Ok(Progress::Ended);
+                };
+                let state = &self.files[index].state;
+                if !state.is_begun() {
+                    emit.opened(state.split);
+                }
+                self.open = Some(self.begin(index)?);
+                self.queue.pop_front();
+                continue;
+            };
+            match &mut open.stage {
+                Stage::Seeking { .. } => self.seek(&mut open)?,
+                Stage::Reading(records) => match records.emit(&mut self.decoding, emit)? {
+                    Pause::Full => {
+                        self.open = Some(open);
+                        return Ok(Progress::More);
+                    }
+                    Pause::Hungry => {
+                        let framer = records.framer();
+                        let read = open.stream.read(framer.room()).map_err(|cause| {
+                            identity::unreadable(
+                                &self.source,
+                                &self.files[open.index].state.name,
+                                cause,
+                            )
+                        })?;
+                        if read == 0 {
+                            framer.finish()
+                        } else {
+                            framer.filled(read)
+                        }
+                    }
+                    Pause::Done => {
+                        let split = self.files[open.index].state.split;
+                        self.close(open)?;
+                        emit.done(split);
+                        continue;
+                    }
+                },
+            }
+            self.open = Some(open);
+        }
+        Ok(Progress::More)
+    }
+
+    fn splits(&self) -> Vec<SplitState> {
+        let mut splits: Vec<SplitState> = Vec::with_capacity(self.files.len());
+        for (index, file) in self.files.iter().enumerate() {
+            let (state, position) = match &self.open {
+                Some(open) if open.index == index => self.now(open),
+                _ => (file.state.clone(), file.position.clone()),
+            };
+            splits.push(SplitState {
+                position: to_json(&position),
+                ..state
+            });
+        }
+        splits.sort_by_key(|split| split.split);
+        splits
+    }
+
+    fn share(&self) -> Option<(u64, u64)> {
+        let (mut read, mut all) = (0, 0);
+        for (index, file) in self.files.iter().enumerate() {
+            let size = file.position.identity.size;
+            all += size;
+            read += match &self.open {
+                _ if file.state.done => size,
+                Some(open) if open.index == index => {
+                    open.stream.raw_position().map_or(0, |at| at.min(size))
+                }
+                // Of a compressed file that was begun before a restart this is a guess.
+                _ => file.position.at.min(size),
+            };
+        }
+        Some((read, all))
+    }
+}

@@ -1,0 +1,268 @@
+//! Everything that can be refused before a job starts: components, ports, directories. Used by `weir check` and `weir run`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir_operator::{CallError, Component, Engine, Limits, LoadError};
+
+use crate::attempt::LoadedOperator;
+use crate::diagnostic::{Diagnostic, Location};
+use crate::graph::{self, Plan};
+use crate::job::model::{Job, Operator, Place, SinkConnector};
+use crate::{sink, source};
+
+/// Largest component file that is read.
+const MAX_COMPONENT_BYTES: u64 = 512 << 20;
+
+/// A job that was checked against its components.
+pub struct Checked {
+    /// The operators' components, in the order of the job.
+    pub operators: Vec<LoadedOperator>,
+    /// The plan.
+    pub plan: Plan,
+}
+
+fn at(job: &Job, place: Place) -> Option<Location> {
+    (place.line > 0).then(|| Location {
+        file: job.file.clone().into(),
+        line: place.line,
+        column: place.column,
+    })
+}
+
+/// A message with its place in the job file, if it has one.
+pub fn placed(diagnostic: Diagnostic, job: &Job, place: Place) -> Diagnostic {
+    match at(job, place) {
+        Some(location) => diagnostic.at(location),
+        None => diagnostic,
+    }
+}
+
+/// Loads and checks every component, and plans the job at `parallelism` where it does not say otherwise.
+///
+/// # Errors
+/// All that is wrong, not only the first.
+pub fn check(
+    job: &Job,
+    engine: &Engine,
+    limits: &Limits,
+    parallelism: u16,
+) -> Result<Checked, Vec<Diagnostic>> {
+    let mut problems = Vec::new();
+    let mut operators = Vec::new();
+    // One file may serve several operators; it is compiled once.
+    let mut compiled: Vec<(PathBuf, Component)> = Vec::new();
+    for operator in &job.operators {
+        match load(job, operator, engine, &mut compiled).and_then(|component| {
+            let description = component
+                .describe(Some(&operator.config), limits)
+                .map_err(|error| describe_problem(job, operator, &error))?;
+            Ok(LoadedOperator {
+                component,
+                description,
+            })
+        }) {
+            Ok(loaded) => operators.push(loaded),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let descriptions: Vec<_> = operators
+        .iter()
+        .map(|loaded| loaded.description.clone())
+        .collect();
+    let plan = graph::plan(job, &descriptions, parallelism).map_err(|problems| {
+        let diagnostic = |problem: graph::Problem| {
+            let diagnostic = Diagnostic::error(problem.code, problem.title).help(problem.help);
+            placed(diagnostic, job, problem.place)
+        };
+        problems.into_iter().map(diagnostic).collect::<Vec<_>>()
+    })?;
+    Ok(Checked { operators, plan })
+}
+
+fn load(
+    job: &Job,
+    operator: &Operator,
+    engine: &Engine,
+    compiled: &mut Vec<(PathBuf, Component)>,
+) -> Result<Component, Diagnostic> {
+    let path = &operator.component;
+    let shown = path
+        .strip_prefix(&job.dir)
+        .unwrap_or(path)
+        .display()
+        .to_string();
+    let component = match compiled.iter().find(|(known, _)| known == path) {
+        Some((_, component)) => component.clone(),
+        None => {
+            let bytes = read(path).map_err(|error| {
+                let diagnostic =
+                    Diagnostic::error("W0201", format!("cannot read component {shown}: {error}"))
+                        .help(
+                            "build it first, or correct the path; it is relative to the job file",
+                        );
+                placed(diagnostic, job, operator.place)
+            })?;
+            let component = engine
+                .load(&bytes, &shown)
+                .map_err(|error| placed(load_problem(&error), job, operator.place))?;
+            compiled.push((path.clone(), component.clone()));
+            component
+        }
+    };
+    if let Some(pinned) = &operator.sha256
+        && pinned != component.sha256()
+    {
+        let diagnostic = Diagnostic::error("W0202", format!("{shown} is not the pinned component"))
+            .note(format!("pinned: {pinned}\nfound:  {}", component.sha256()))
+            .help("restore the pinned file, or pin the new one");
+        return Err(placed(diagnostic, job, operator.place));
+    }
+    Ok(component)
+}
+
+/// Reads a component's file, unless it is absurdly large.
+///
+/// # Errors
+/// The file cannot be read or is larger than 512 MiB.
+pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let length = fs::metadata(path)?.len();
+    if length > MAX_COMPONENT_BYTES {
+        return Err(std::io::Error::other(format!(
+            "{length} bytes are more than {MAX_COMPONENT_BYTES}"
+        )));
+    }
+    fs::read(path)
+}
+
+/// A component that is none, in words.
+pub fn load_problem(error: &LoadError) -> Diagnostic {
+    let problem = &error.problem;
+    let diagnostic = Diagnostic::error("W0210", format!("{} {}", error.origin, problem.headline()))
+        .note(problem.detail());
+    match problem.help() {
+        Some(help) => diagnostic.help(help),
+        None => diagnostic,
+    }
+}
+
+/// An enumerator of a component's description, as the contract spells it.
+pub fn lower(kind: &impl std::fmt::Debug) -> String {
+    let mut out = String::new();
+    for c in format!("{kind:?}").chars() {
+        if c.is_uppercase() && !out.is_empty() {
+            out.push('-');
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}
+
+/// Whether every source finds something to read.
+///
+/// # Errors
+/// One for each that does not.
+pub fn check_inputs(job: &Job) -> Result<(), Vec<Diagnostic>> {
+    let problems: Vec<_> = job
+        .sources
+        .iter()
+        .filter_map(|source| {
+            let error = source::discover(source).err()?;
+            let title = format!("source `{}`: {error}", source.id);
+            Some(placed(
+                Diagnostic::error(error.code(), title),
+                job,
+                source.place,
+            ))
+        })
+        .collect();
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
+}
+
+/// Whether every file sink can write to its directory.
+///
+/// # Errors
+/// One for each that cannot.
+pub fn check_directories(job: &Job) -> Result<(), Vec<Diagnostic>> {
+    let problems: Vec<_> = job
+        .sinks
+        .iter()
+        .filter_map(|sink| {
+            let SinkConnector::File { dir, .. } = &sink.connector else {
+                return None;
+            };
+            let error = sink::parts::check_dir(sink.id.as_str(), dir).err()?;
+            Some(placed(
+                Diagnostic::error(error.code(), error.to_string()),
+                job,
+                sink.place,
+            ))
+        })
+        .collect();
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
+}
+
+/// The plan in words: a line an edge.
+pub fn outline(job: &Job, checked: &Checked) -> String {
+    let plan = &checked.plan;
+    let mut text = format!("job {}, {} key groups\n", job.name, job.max_parallelism);
+    for edge in &plan.edges {
+        let (from, to) = (&plan.nodes[edge.from], &plan.nodes[edge.to]);
+        let how = if edge.chained {
+            "chained".to_owned()
+        } else {
+            lower(&edge.exchange)
+        };
+        text.push_str(&format!(
+            "  {} ×{} -> {} ×{} ({how})\n",
+            from.id, from.parallelism, to.id, to.parallelism
+        ));
+    }
+    text
+}
+
+fn describe_problem(job: &Job, operator: &Operator, error: &CallError) -> Diagnostic {
+    let (code, help) = match error {
+        CallError::Open(_) => ("W0212", "correct `config:` of the operator"),
+        _ => (
+            "W0211",
+            "the component must be corrected; `weir inspect` shows what it declares",
+        ),
+    };
+    placed(
+        Diagnostic::error(code, format!("operator `{}`: {error}", operator.id)).help(help),
+        job,
+        operator.place,
+    )
+}
+
+/// Where the job keeps its own files: as asked, else `$STATE_DIRECTORY`, else `.weir/NAME` beside the job file.
+pub fn data_dir(job: &Job, asked: Option<PathBuf>) -> PathBuf {
+    asked
+        .or_else(|| {
+            std::env::var_os("STATE_DIRECTORY")
+                .filter(|dir| !dir.is_empty())
+                .map(PathBuf::from)
+        })
+        .unwrap_or_else(|| job.dir.join(".weir").join(job.name.as_str()))
+}
+
+/// Subtasks of what does not say its own: the job's, else the CPUs this process may use.
+pub fn parallelism(job: &Job) -> u16 {
+    let cpus = std::thread::available_parallelism()
+        .map_or(1, |cpus| u16::try_from(cpus.get()).unwrap_or(u16::MAX));
+    job.parallelism
+        .unwrap_or(cpus)
+        .clamp(1, job.max_parallelism)
+}

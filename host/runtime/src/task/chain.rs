@@ -1,0 +1,377 @@
+//! A chain's subtask: operators and sinks that share a thread, and how elements pass through them.
+
+use std::sync::Arc;
+
+use weir_state::TimeDomain;
+
+use super::node::OperatorNode;
+use super::{Error, Frozen};
+use crate::batch::{Batch, END_OF_TIME, NO_TIME};
+use crate::channel::{Barrier, Closed, Element};
+use crate::exchange::Exchange;
+use crate::fault_point;
+use crate::metrics::{Counters, Origins};
+use crate::sink;
+
+/// Timers that fire in one guest call at most.
+const TIMERS_A_CALL: usize = crate::batch::MAX_ROWS;
+
+/// Where an output port leads.
+pub enum Outlet {
+    /// To a node of the same chain, by its index in it, and that node's input.
+    Chained(usize, u32),
+    /// Over channels.
+    Exchange(Exchange),
+}
+
+/// A sink in a chain.
+pub struct SinkNode {
+    /// Its id.
+    pub id: String,
+    /// This subtask.
+    pub subtask: u16,
+    /// Where it writes.
+    pub writer: sink::Writer,
+}
+
+/// A node of a chain.
+pub enum ChainNode {
+    /// An operator.
+    Operator(Box<OperatorNode>),
+    /// A sink.
+    Sink(Box<SinkNode>),
+}
+
+/// The nodes of a chain's subtask, the head first, each before what it feeds.
+pub struct Chain {
+    nodes: Vec<ChainNode>,
+    counters: Arc<Counters>,
+    origins: Arc<Origins>,
+}
+
+impl Chain {
+    /// Of these nodes. `origins` turns a record's origin into words.
+    pub fn new(nodes: Vec<ChainNode>, counters: Arc<Counters>, origins: Arc<Origins>) -> Chain {
+        Chain {
+            nodes,
+            counters,
+            origins,
+        }
+    }
+
+    /// The head's watermark.
+    pub fn watermark(&self) -> i64 {
+        match &self.nodes[0] {
+            ChainNode::Operator(operator) => operator.watermark,
+            ChainNode::Sink(_) => NO_TIME,
+        }
+    }
+
+    /// Records for input `input` of node `at`.
+    pub fn records(&mut self, at: usize, input: u32, batch: Batch) -> Result<(), Error> {
+        match &mut self.nodes[at] {
+            ChainNode::Sink(sink) => {
+                let written = batch.len() as u64;
+                let result = sink.writer.write(&batch);
+                result.map_err(|error| sink_error(&sink.id, error, &self.origins))?;
+                self.counters.add_written(written);
+                Ok(())
+            }
+            ChainNode::Operator(operator) => {
+                operator.process(input, batch, &self.counters, &self.origins)?;
+                self.pass_on(at)
+            }
+        }
+    }
+
+    /// Passes on what the operator `at` has produced.
+    fn pass_on(&mut self, at: usize) -> Result<(), Error> {
+        loop {
+            let ChainNode::Operator(operator) = &mut self.nodes[at] else {
+                return Ok(());
+            };
+            let environment = operator.instance.environment();
+            if let Some(fault) = environment.rejected.pop() {
+                return Err(operator.fault(fault.message, None));
+            }
+            let produced = std::mem::take(&mut environment.produced);
+            if produced.is_empty() {
+                return Ok(());
+            }
+            for (port, batch) in produced {
+                for piece in batch.pieces() {
+                    self.route(at, port, piece)?;
+                }
+            }
+        }
+    }
+
+    fn route(&mut self, at: usize, port: usize, batch: Batch) -> Result<(), Error> {
+        let mut left = Some(batch);
+        let outlets = self.outlets(at).map_or(0, |outlets| outlets[port].len());
+        for i in 0..outlets {
+            let batch = if i + 1 == outlets {
+                left.take()
+            } else {
+                left.clone()
+            };
+            let batch = batch.expect("taken by the last outlet only");
+            match &mut self.outlets(at).expect("an operator has outlets")[port][i] {
+                Outlet::Exchange(exchange) => exchange.push_batch(batch)?,
+                Outlet::Chained(to, input) => {
+                    let (to, input) = (*to, *input);
+                    self.records(to, input, batch)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn outlets(&mut self, at: usize) -> Option<&mut Vec<Vec<Outlet>>> {
+        match &mut self.nodes[at] {
+            ChainNode::Operator(operator) => Some(&mut operator.outlets),
+            ChainNode::Sink(_) => None,
+        }
+    }
+
+    /// The nodes that `at` feeds within the chain.
+    fn fed(&self, at: usize) -> Vec<usize> {
+        match &self.nodes[at] {
+            ChainNode::Operator(operator) => operator
+                .outlets
+                .iter()
+                .flatten()
+                .filter_map(|outlet| match outlet {
+                    Outlet::Chained(to, _) => Some(*to),
+                    Outlet::Exchange(_) => None,
+                })
+                .collect(),
+            ChainNode::Sink(_) => Vec::new(),
+        }
+    }
+
+    fn control(&mut self, at: usize, element: &Element) -> Result<(), Closed> {
+        for outlet in self.outlets(at).into_iter().flatten().flatten() {
+            if let Outlet::Exchange(exchange) = outlet {
+                exchange.control(element)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Advances event time at node `at` and behind it: timers, then `on-watermark`, then on to the next.
+    pub fn advance(&mut self, at: usize, watermark: i64) -> Result<(), Error> {
+        if let ChainNode::Operator(operator) = &mut self.nodes[at] {
+            // A node restored further ahead than its upstream, from another plan, does not go back.
+            let watermark = watermark.max(operator.watermark);
+            operator.watermark = watermark;
+            self.fire(at, TimeDomain::Event, watermark)?;
+            let ChainNode::Operator(operator) = &mut self.nodes[at] else {
+                return Ok(());
+            };
+            operator.on_watermark()?;
+            self.pass_on(at)?;
+            self.control(at, &Element::Watermark(watermark))?;
+            for to in self.fed(at) {
+                self.advance(to, watermark)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records come again after [`Chain::idle`]: what was said of time last holds, and holds consumers back again.
+    pub fn active(&mut self, at: usize, watermark: i64) -> Result<(), Error> {
+        self.control(at, &Element::Watermark(watermark))?;
+        for to in self.fed(at) {
+            self.active(to, watermark)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing is to be expected for now.
+    pub fn idle(&mut self, at: usize) -> Result<(), Error> {
+        self.control(at, &Element::Idle)?;
+        for to in self.fed(at) {
+            self.idle(to)?;
+        }
+        Ok(())
+    }
+
+    /// Fires the timers of one domain that are due at `until`.
+    fn fire(&mut self, at: usize, domain: TimeDomain, until: i64) -> Result<(), Error> {
+        let ChainNode::Operator(operator) = &mut self.nodes[at] else {
+            return Ok(());
+        };
+        if operator
+            .instance
+            .environment()
+            .state
+            .next_timer(domain)
+            .is_none_or(|time| time > until)
+        {
+            return Ok(());
+        }
+        operator
+            .instance
+            .environment()
+            .state
+            .begin_advance(domain, until);
+        loop {
+            let ChainNode::Operator(operator) = &mut self.nodes[at] else {
+                return Ok(());
+            };
+            let popped = operator.instance.environment().state.pop_due(TIMERS_A_CALL);
+            let Some(firing) = popped.map_err(|error| operator.state_error(error))? else {
+                break;
+            };
+            operator.on_timers(firing)?;
+            self.pass_on(at)?;
+        }
+        let ChainNode::Operator(operator) = &mut self.nodes[at] else {
+            return Ok(());
+        };
+        operator.instance.environment().state.end_advance();
+        Ok(())
+    }
+
+    /// When the next processing-time timer is due, in wall-clock milliseconds.
+    pub fn next_processing_timer(&mut self) -> Option<i64> {
+        self.nodes
+            .iter_mut()
+            .filter_map(|node| match node {
+                ChainNode::Operator(operator) if operator.stateful && !operator.finished => {
+                    operator
+                        .instance
+                        .environment()
+                        .state
+                        .next_timer(TimeDomain::Processing)
+                }
+                _ => None,
+            })
+            .min()
+    }
+
+    /// Fires processing-time timers that are due at `wall`.
+    pub fn fire_processing_timers(&mut self, wall: i64) -> Result<(), Error> {
+        for at in 0..self.nodes.len() {
+            self.fire(at, TimeDomain::Processing, wall)?;
+        }
+        Ok(())
+    }
+
+    /// Freezes what every node holds for checkpoint `n` and passes the barrier on.
+    pub fn barrier(&mut self, barrier: Barrier) -> Result<Frozen, Error> {
+        let snapshot = self.snapshot(barrier.n)?;
+        for at in 0..self.nodes.len() {
+            self.control(at, &Element::Barrier(barrier))?;
+        }
+        Ok(snapshot)
+    }
+
+    fn snapshot(&mut self, n: u64) -> Result<Frozen, Error> {
+        let mut snapshot = Frozen::default();
+        for node in &mut self.nodes {
+            match node {
+                ChainNode::Operator(operator) => snapshot.operators.push(operator.snapshot()),
+                ChainNode::Sink(sink) => {
+                    fault_point::pass("before-prepare");
+                    let staged = sink
+                        .writer
+                        .prepare(n)
+                        .map_err(|error| sink_error(&sink.id, error, &self.origins))?;
+                    snapshot.sinks.push((sink.id.clone(), sink.subtask, staged));
+                    fault_point::pass("after-parts");
+                }
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// All input has ended: the last advance, `finish`, and the end passed on. `n` numbers what sinks stage now.
+    pub fn end(&mut self, n: u64) -> Result<Frozen, Error> {
+        self.end_node(0)?;
+        fault_point::pass("end-of-input");
+        self.snapshot(n)
+    }
+
+    fn end_node(&mut self, at: usize) -> Result<(), Error> {
+        if let ChainNode::Operator(operator) = &mut self.nodes[at]
+            && !operator.finished
+        {
+            operator.watermark = END_OF_TIME;
+            loop {
+                self.fire(at, TimeDomain::Event, END_OF_TIME)?;
+                let ChainNode::Operator(operator) = &mut self.nodes[at] else {
+                    return Ok(());
+                };
+                if operator
+                    .instance
+                    .environment()
+                    .state
+                    .next_timer(TimeDomain::Event)
+                    .is_none()
+                {
+                    break;
+                }
+            }
+            let ChainNode::Operator(operator) = &mut self.nodes[at] else {
+                return Ok(());
+            };
+            operator.on_watermark()?;
+            self.pass_on(at)?;
+            let ChainNode::Operator(operator) = &mut self.nodes[at] else {
+                return Ok(());
+            };
+            let dropped = operator
+                .instance
+                .environment()
+                .state
+                .drop_timers(TimeDomain::Processing);
+            self.counters.add_timers_dropped(dropped);
+            operator.finish()?;
+            operator.finished = true;
+            self.pass_on(at)?;
+        }
+        self.control(at, &Element::End)?;
+        for to in self.fed(at) {
+            self.end_node(to)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what lies in builders; see [`Exchange::flush`].
+    pub fn flush(&mut self, only_parked: bool) -> Result<(), Closed> {
+        for at in 0..self.nodes.len() {
+            for outlet in self.outlets(at).into_iter().flatten().flatten() {
+                if let Outlet::Exchange(exchange) = outlet {
+                    exchange.flush(only_parked)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The inbox is empty: a good moment for sinks that buffer to let go.
+    pub fn quiet(&mut self) -> Result<(), Error> {
+        for node in &mut self.nodes {
+            if let ChainNode::Sink(sink) = node {
+                sink.writer
+                    .flush()
+                    .map_err(|error| sink_error(&sink.id, error, &self.origins))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn sink_error(sink: &str, error: sink::Error, origins: &Origins) -> Error {
+    let record = match &error {
+        sink::Error::Value { origin, .. } => origins.describe(&[*origin], Some(0)),
+        _ => None,
+    };
+    Error::Sink {
+        sink: sink.to_owned(),
+        record,
+        error,
+    }
+}

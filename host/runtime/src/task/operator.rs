@@ -1,0 +1,161 @@
+//! The task of an operator chain: inbox, alignment and watermarks around a [`Chain`].
+
+use std::time::{Duration, Instant};
+
+use super::chain::Chain;
+use super::{Error, Step};
+use crate::align::Alignment;
+use crate::channel::{Element, Inbox, Received};
+use crate::clock;
+use crate::watermark::{Merged, WatermarkMerge};
+
+/// An operator chain's subtask, steppable.
+pub struct OperatorTask {
+    inbox: Inbox,
+    /// The head's input that each channel feeds.
+    inputs: Vec<u32>,
+    chain: Chain,
+    alignment: Alignment,
+    merge: WatermarkMerge,
+    /// Number of the checkpoint after the last barrier: what is staged at the end carries it.
+    next_n: u64,
+}
+
+impl OperatorTask {
+    /// A task over `chain`, whose channel i feeds input `inputs[i]` of its head. `blocking` alignment is for exactly once;
+    /// `next_n` is the number of the attempt's first checkpoint.
+    pub fn new(
+        inbox: Inbox,
+        inputs: Vec<u32>,
+        chain: Chain,
+        blocking: bool,
+        next_n: u64,
+    ) -> OperatorTask {
+        OperatorTask {
+            alignment: Alignment::new(inputs.len(), blocking),
+            merge: WatermarkMerge::new(inputs.len(), chain.watermark()),
+            inbox,
+            inputs,
+            chain,
+            next_n,
+        }
+    }
+
+    /// Takes one element and carries it through the chain. Waits for it no longer than until the next processing-time timer.
+    pub fn step(&mut self) -> Result<Step, Error> {
+        let deadline = self.fire_processing_timers()?;
+        let (inputs, chain) = (&self.inputs, &mut self.chain);
+        let mut failed = None;
+        let received = self.inbox.receive(
+            deadline,
+            &|one, other| inputs[one] == inputs[other],
+            &mut || {
+                if let Err(error) = chain.quiet() {
+                    failed = Some(error);
+                }
+                chain.flush(false)
+            },
+        );
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        match received {
+            Received::Closed => Err(Error::Closed),
+            Received::Nothing => Ok(Step::Continue),
+            Received::Element(channel, element) => self.element(channel, element),
+        }
+    }
+
+    fn element(&mut self, channel: usize, element: Element) -> Result<Step, Error> {
+        match element {
+            Element::Batch(batch) => {
+                let mut was_idle = self.merge.on_records(channel);
+                for joined in self.inbox.joined() {
+                    was_idle |= self.merge.on_records(*joined);
+                }
+                if was_idle {
+                    self.chain.active(0, self.merge.current())?;
+                }
+                self.chain.records(0, self.inputs[channel], batch)?;
+                self.chain.flush(true)?;
+                Ok(Step::Continue)
+            }
+            Element::Watermark(watermark) => {
+                let merged = self.merge.on_watermark(channel, watermark);
+                self.time(merged)?;
+                Ok(Step::Continue)
+            }
+            Element::Idle => {
+                let merged = self.merge.on_idle(channel);
+                self.time(merged)?;
+                Ok(Step::Continue)
+            }
+            Element::Barrier(barrier) => {
+                let outcome = self.alignment.on_barrier(channel, barrier);
+                if outcome.block {
+                    self.inbox.set_blocked(channel, true);
+                }
+                self.pass(outcome)
+            }
+            Element::End => {
+                let outcome = self.alignment.on_end(channel);
+                if self.alignment.all_ended() {
+                    return Ok(Step::Ended(self.chain.end(self.next_n)?));
+                }
+                let step = self.pass(outcome)?;
+                let merged = self.merge.on_end(channel);
+                self.time(merged)?;
+                Ok(step)
+            }
+        }
+    }
+
+    fn pass(&mut self, outcome: crate::align::Outcome) -> Result<Step, Error> {
+        let mut frozen = Vec::new();
+        for barrier in outcome.complete {
+            frozen.push((barrier, self.chain.barrier(barrier)?));
+            self.next_n = barrier.n + 1;
+        }
+        if outcome.unblock {
+            for channel in 0..self.inputs.len() {
+                self.inbox.set_blocked(channel, false);
+            }
+        }
+        Ok(if frozen.is_empty() {
+            Step::Continue
+        } else {
+            Step::Snapshots(frozen)
+        })
+    }
+
+    fn time(&mut self, merged: Merged) -> Result<(), Error> {
+        if let Some(watermark) = merged.watermark {
+            self.chain.advance(0, watermark)?;
+        }
+        if merged.idle {
+            self.chain.idle(0)?;
+        }
+        Ok(())
+    }
+
+    /// Fires what is due and says when to look again.
+    fn fire_processing_timers(&mut self) -> Result<Option<Instant>, Error> {
+        let Some(next) = self.chain.next_processing_timer() else {
+            return Ok(None);
+        };
+        let wall = clock::wall_millis();
+        if next <= wall {
+            self.chain.fire_processing_timers(wall)?;
+            self.chain.flush(true)?;
+        }
+        let Some(next) = self.chain.next_processing_timer() else {
+            return Ok(None);
+        };
+        // At least a millisecond, so that a timer that sets itself again for "now" does not keep the inbox waiting; at most a second, so
+        // that a wall clock that was moved is noticed.
+        let millis = next.saturating_sub(wall).clamp(1, 1_000);
+        Ok(Some(
+            clock::now() + Duration::from_millis(millis.unsigned_abs()),
+        ))
+    }
+}

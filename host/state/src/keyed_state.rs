@@ -1,0 +1,259 @@
+//! The contract of keyed state.
+
+use std::io::Read;
+
+use crate::column::Column;
+use crate::{ColumnRef, Error, Nullable, NullableRef, RestoreSummary, Snapshot, TimeDomain};
+
+/// Bytes that one read may return, that all writes of one call may hold, and that one list may grow
+/// to.
+///
+/// Wasmtime lifts no more in one host call, so a larger result could never reach a guest.
+pub const CALL_BUDGET: usize = 128 << 20;
+
+/// How many timers in a row, each set when the one before it fired, may fire for a key within one
+/// advance.
+pub const MAX_TIMER_GENERATIONS: u32 = 1_000;
+
+/// The cells that an operation is about: keys of the current call, each with an optional namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cells<'a> {
+    /// Indices into the current call's distinct keys. May repeat.
+    pub keys: &'a [u32],
+    /// One a key index. No namespace is the empty namespace.
+    pub namespaces: Option<ColumnRef<'a>>,
+}
+
+impl<'a> Cells<'a> {
+    /// The namespace of a cell, `None` for the empty one.
+    pub fn namespace(&self, cell: usize) -> Option<&'a [u8]> {
+        self.namespaces
+            .map(|namespaces| namespaces.get(cell))
+            .filter(|namespace| !namespace.is_empty())
+    }
+}
+
+/// Lists, one a cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ItemLists {
+    /// For each cell the number of items up to and with its own.
+    pub ends: Vec<u32>,
+    /// The items of all cells, in the order in which they were appended.
+    pub items: Column,
+}
+
+/// A page of entries a cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// For each cell the number of entries up to and with its own.
+    pub ends: Vec<u32>,
+    /// Names of the entries, in the order asked for.
+    pub names: Column,
+    /// Their values.
+    pub values: Column,
+    /// A byte a cell: 1 if its range holds entries beyond this page.
+    pub more: Vec<u8>,
+}
+
+/// Timers that fire together: a row each, in firing order, no key twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Firing {
+    /// The keys; row i is key index i of the call.
+    pub keys: Column,
+    /// Their hashes.
+    pub hashes: Vec<u64>,
+    /// Which declared timer fires.
+    pub timers: Vec<u32>,
+    /// The namespaces; empty for a timer set without one.
+    pub namespaces: Column,
+    /// The times the timers were set for.
+    pub times: Vec<i64>,
+}
+
+impl Firing {
+    /// The number of timers.
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+}
+
+/// What an instance holds, applied calls only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Values, items and entries, expired ones that were not yet cleaned up included.
+    pub entries: u64,
+    /// Registered timers of both domains.
+    pub timers: u64,
+    /// Bytes of keys, namespaces, names and values, without the overhead of the structures that
+    /// hold them.
+    pub bytes: u64,
+}
+
+/// One operator subtask's keyed state and timers.
+///
+/// # A call
+/// [`intern`](Self::intern) or [`pop_due`](Self::pop_due) makes the keys of the call,
+/// [`begin`](Self::begin) opens it, reads and writes follow, [`apply`](Self::apply) or
+/// [`discard`](Self::discard) ends it. Writes and timers go to an overlay that reads of the same
+/// call see; `apply` makes them real, all or nothing. Everything between `begin` and the end
+/// answers [`Error::Misuse`] outside of a call. The same keys may be begun again after the end, but
+/// not as a firing: that is over when it is applied, and popped again when it is discarded. An
+/// error leaves the call open, except that of `apply`; the caller discards it.
+///
+/// Operations are columns: row i of every argument belongs to cell i of `at`. Cells may repeat;
+/// rows take effect in order, so the last wins.
+///
+/// # Expiry
+/// Judged by the processing time of `begin`: a value with expiry e is invisible to a call at time ≥
+/// e. Writing sets the expiry of that value, item or entry. [`touch`](Self::touch) renews all of a
+/// cell, if the state's TTL is renewed on access; a renewal that would move the expiry by less than
+/// a sixteenth of the TTL is not made, so that reading a value all day does not write it all day.
+/// Items and entries expire one by one.
+///
+/// # Timers
+/// A timer's identity is (declared timer, key, namespace, time); no namespace is the empty
+/// namespace here. Setting is idempotent, the last call wins. Timers fire at advances, one at a
+/// time: [`begin_advance`](Self::begin_advance), a call for each [`pop_due`](Self::pop_due) until
+/// it gives `None`, [`end_advance`](Self::end_advance). Timers fire in the order (time, key hash,
+/// key, timer, namespace), cut into firings in which no key repeats, so that a call may cancel any
+/// timer of its keys that has not fired. A timer is gone when its call starts, and setting it again
+/// registers a new one.
+///
+/// Of the timers that a firing sets in its own domain, one that is due (time ≤ until) and whose
+/// time is greater than that of the key's firing timer belongs to the same advance. One that is due
+/// and not later waits for the next advance, so no timer can hold an advance up. Everything that is
+/// not due, is of the other domain, or is set outside of a firing, is simply registered.
+///
+/// A *generation* is a firing that was set by the one before it within one advance. A chain of more
+/// than [`MAX_TIMER_GENERATIONS`] is [`Error::TimerGenerations`] at `apply`. Advances with the same
+/// `until`, one after the other, count as one here: at the end of the input, where the watermark is
+/// at its maximum, all there is to do with waiting timers is to advance again, and that must end.
+///
+/// A snapshot may be taken between firings. It holds which timers still belong to the advance in
+/// progress, and the restored instance goes on with `begin_advance` at the same `until`.
+///
+/// # Snapshots
+/// [`snapshot`](Self::snapshot) holds what has been applied at that instant; a call that is open is
+/// not in it, and the timers it popped are.
+pub trait KeyedState: Send {
+    /// Builds the dictionary of a batch: the distinct keys in order of first appearance and an
+    /// index a row. Hashes are those of [`key_hash`](crate::hash::key_hash), carried from where the
+    /// key was made.
+    ///
+    /// # Errors
+    /// [`Error::NotOwned`] if a key belongs to another subtask, [`Error::Shape`], [`Error::Misuse`]
+    /// in an open call.
+    fn intern(&mut self, keys: ColumnRef<'_>, hashes: &[u64]) -> Result<(), Error>;
+    /// The distinct keys of the current call.
+    fn distinct(&self) -> ColumnRef<'_>;
+    /// Their hashes.
+    fn distinct_hashes(&self) -> &[u64];
+    /// For each row of the current call the index of its key.
+    fn index(&self) -> &[u32];
+
+    /// Opens a call on the current keys. `processing_time` judges expiry. An open call starts anew.
+    fn begin(&mut self, processing_time: i64);
+    /// Makes the call's writes and timers real and removes the timers that fired.
+    ///
+    /// # Errors
+    /// [`Error::TimerGenerations`]; nothing was applied then, the call is discarded.
+    fn apply(&mut self) -> Result<(), Error>;
+    /// Drops the call's writes and timers. Popped timers are registered as before and will be
+    /// popped again. Nothing happens outside of a call.
+    fn discard(&mut self);
+
+    /// Reads values; null where there is none.
+    fn get(&mut self, state: u32, at: Cells<'_>) -> Result<Nullable, Error>;
+    /// Writes values; null deletes.
+    fn put(&mut self, state: u32, at: Cells<'_>, values: NullableRef<'_>) -> Result<(), Error>;
+
+    /// Appends an item to each cell's list; a cell that repeats gets several.
+    fn append(&mut self, state: u32, at: Cells<'_>, items: ColumnRef<'_>) -> Result<(), Error>;
+    /// Reads whole lists.
+    fn get_items(&mut self, state: u32, at: Cells<'_>) -> Result<ItemLists, Error>;
+
+    /// Reads an entry a row; null where there is none.
+    fn get_entries(
+        &mut self,
+        state: u32,
+        at: Cells<'_>,
+        names: ColumnRef<'_>,
+    ) -> Result<Nullable, Error>;
+    /// Writes an entry a row; null deletes.
+    fn put_entries(
+        &mut self,
+        state: u32,
+        at: Cells<'_>,
+        names: ColumnRef<'_>,
+        values: NullableRef<'_>,
+    ) -> Result<(), Error>;
+    /// Reads up to `limit` entries a cell whose names lie in `start..end`, in byte order or from
+    /// the end. A null bound is open. To go on, ascending starts at the last name + 0x00,
+    /// descending ends at the last name.
+    fn scan(
+        &mut self,
+        state: u32,
+        at: Cells<'_>,
+        start: NullableRef<'_>,
+        end: NullableRef<'_>,
+        descending: bool,
+        limit: u32,
+    ) -> Result<Page, Error>;
+    /// Deletes the entries of each cell whose names lie in `start..end`; a null bound is open.
+    fn clear_entries(
+        &mut self,
+        state: u32,
+        at: Cells<'_>,
+        start: NullableRef<'_>,
+        end: NullableRef<'_>,
+    ) -> Result<(), Error>;
+
+    /// Deletes all that the cells hold, whatever the state's kind.
+    fn clear(&mut self, state: u32, at: Cells<'_>) -> Result<(), Error>;
+    /// Renews the expiry of all that the cells hold, if the state's TTL is renewed on access; see
+    /// the trait.
+    fn touch(&mut self, state: u32, at: Cells<'_>) -> Result<(), Error>;
+
+    /// Registers a timer a row.
+    fn set_timers(&mut self, timer: u32, at: Cells<'_>, times: &[i64]) -> Result<(), Error>;
+    /// Cancels a timer a row; what is not registered is ignored.
+    fn cancel_timers(&mut self, timer: u32, at: Cells<'_>, times: &[i64]) -> Result<(), Error>;
+
+    /// The earliest time for which a timer of the domain is registered; those that wait for the
+    /// next advance count, what an open call did does not.
+    fn next_timer(&self, domain: TimeDomain) -> Option<i64>;
+    /// Begins an advance of the domain's clock to `until`, or continues the one that a restored
+    /// snapshot was taken in. An advance in progress is ended first.
+    fn begin_advance(&mut self, domain: TimeDomain, until: i64);
+    /// Makes a call of the timers that fire next in this advance, at most `limit` (at least one is
+    /// tried), or `None` if none is left. The firing's keys become the current keys.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] outside of an advance or in an open call.
+    fn pop_due(&mut self, limit: usize) -> Result<Option<Firing>, Error>;
+    /// Ends the advance: timers that waited for the next one wait no longer. Nothing happens
+    /// outside of an advance.
+    fn end_advance(&mut self);
+    /// Removes all timers of the domain and says how many; for what is still pending in processing
+    /// time when the input has ended.
+    fn drop_timers(&mut self, domain: TimeDomain) -> u64;
+
+    /// Freezes all that has been applied. Calls go on; the snapshot does not see them.
+    fn snapshot(&mut self) -> Snapshot;
+    /// Adds the entries and timers of one snapshot file that belong to groups this instance owns.
+    /// Called before the first call, once a file, for every file of the operator that may hold such
+    /// a group. `name` is the file's in errors.
+    ///
+    /// The whole file is verified, groups of other subtasks included, before any of it counts.
+    ///
+    /// # Errors
+    /// The instance is unchanged by a restore that fails.
+    fn restore(&mut self, reader: &mut dyn Read, name: &str) -> Result<RestoreSummary, Error>;
+    /// What the instance holds.
+    fn stats(&self) -> Stats;
+}

@@ -1,0 +1,116 @@
+//! Writing the file; the layout is in the parent module.
+
+use std::io;
+use std::io::Write;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{FOOTER, Header, MAGIC, Rows, SECTION, SnapshotSummary, VERSION};
+
+/// Rows gather up to here before they are written.
+const BUFFER: usize = 256 << 10;
+
+pub(super) struct Writer<'a> {
+    out: &'a mut dyn Write,
+    buffer: Vec<u8>,
+    /// Of all bytes before the buffer.
+    file: Xxh3,
+    sections: u32,
+    row_bytes: u64,
+    summary: SnapshotSummary,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(out: &'a mut dyn Write, header: &Header) -> io::Result<Self> {
+        let header = header.encode()?;
+        let mut buffer = MAGIC.to_vec();
+        buffer.extend_from_slice(&VERSION.to_le_bytes());
+        buffer.extend_from_slice(&(header.len() as u32).to_le_bytes());
+        buffer.extend_from_slice(&header);
+        buffer.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(&header).to_le_bytes());
+        Ok(Writer {
+            out,
+            buffer,
+            file: Xxh3::new(),
+            sections: 0,
+            row_bytes: 0,
+            summary: SnapshotSummary::default(),
+        })
+    }
+
+    /// Writes a group's section, or nothing for a group that holds nothing.
+    pub(super) fn section(
+        &mut self,
+        group: u16,
+        rows: &Rows,
+        timers: &[(Vec<u8>, Vec<u8>)],
+    ) -> io::Result<()> {
+        if rows.is_empty() && timers.is_empty() {
+            return Ok(());
+        }
+        let all = || {
+            rows.iter()
+                .chain(timers.iter().map(|(key, value)| (key, value)))
+        };
+        let bytes: u64 = all()
+            .map(|(key, value)| (8 + key.len() + value.len()) as u64)
+            .sum();
+        let mut section = Xxh3::new();
+        let mut head = vec![SECTION];
+        head.extend_from_slice(&group.to_le_bytes());
+        head.extend_from_slice(&(rows.len() as u64).to_le_bytes());
+        head.extend_from_slice(&(timers.len() as u64).to_le_bytes());
+        head.extend_from_slice(&bytes.to_le_bytes());
+        self.put(&head, Some(&mut section))?;
+        for (key, value) in all() {
+            let lengths = [key.len(), value.len()].map(|length| {
+                u32::try_from(length)
+                    .expect("a call's budget is below 4 GiB")
+                    .to_le_bytes()
+            });
+            self.put(lengths.as_flattened(), Some(&mut section))?;
+            self.put(key, Some(&mut section))?;
+            self.put(value, Some(&mut section))?;
+        }
+        self.put(&section.digest().to_le_bytes(), None)?;
+        self.sections += 1;
+        self.row_bytes += bytes;
+        self.summary.entries += rows.len() as u64;
+        self.summary.timers += timers.len() as u64;
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> io::Result<SnapshotSummary> {
+        let mut footer = vec![FOOTER];
+        footer.extend_from_slice(&self.sections.to_le_bytes());
+        footer.extend_from_slice(&self.summary.entries.to_le_bytes());
+        footer.extend_from_slice(&self.summary.timers.to_le_bytes());
+        footer.extend_from_slice(&self.row_bytes.to_le_bytes());
+        self.put(&footer, None)?;
+        self.flush()?;
+        let checksum = self.file.digest();
+        self.put(&checksum.to_le_bytes(), None)?;
+        self.flush()?;
+        Ok(self.summary)
+    }
+
+    fn put(&mut self, bytes: &[u8], section: Option<&mut Xxh3>) -> io::Result<()> {
+        if let Some(section) = section {
+            section.update(bytes);
+        }
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.update(&self.buffer);
+        self.out.write_all(&self.buffer)?;
+        self.summary.bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
