@@ -508,3 +508,6 @@ impl Plan {
         channels
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,6 +29,8 @@ counters! {
     read, add_read;
     /// Records that sinks wrote.
     written, add_written;
+    /// Bytes of their values, line ends included.
+    written_bytes, add_written_bytes;
     /// Records that reached the first operator at or below its watermark.
     late, add_late;
     /// Input that could not be decoded and was left out by policy.

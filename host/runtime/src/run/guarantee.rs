@@ -122,3 +122,71 @@ impl fmt::Display for Guarantee {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::job;
+
+    fn guarantee(text: &str) -> Result<Guarantee, Diagnostic> {
+        let text = format!("version: 1\njob: j\n{text}");
+        let job = job::parse(&text, Path::new("/j.yaml"), &|_| None)
+            .unwrap_or_else(|problems| panic!("{}", crate::diagnostic::render(&problems)));
+        Guarantee::of(&job)
+    }
+
+    const MADE: &str = "sources: {s: {generator: {records: 1}}}\n";
+    const STDIN: &str = "sources: {s: {stdin: {format: raw}}}\n";
+    const FILES: &str = "sinks: {out: {input: s, file: {dir: o}}}\n";
+    const STDOUT: &str = "sinks: {out: {input: s, stdout: {}}}\n";
+    const CHECKPOINT: &str = "checkpoint: {interval: 1s}\n";
+
+    #[test]
+    fn each_path_gets_the_strongest_that_it_can_give() {
+        let cases = [
+            (format!("{MADE}{FILES}"), Delivery::ExactlyOnce, true),
+            (format!("{MADE}{STDOUT}"), Delivery::AtMostOnce, false),
+            (
+                format!("{MADE}{STDOUT}{CHECKPOINT}"),
+                Delivery::AtLeastOnce,
+                true,
+            ),
+            (format!("{STDIN}{FILES}"), Delivery::AtMostOnce, true),
+            (format!("{STDIN}{STDOUT}"), Delivery::AtMostOnce, false),
+            (
+                format!("delivery: at-least-once\n{MADE}{FILES}"),
+                Delivery::AtLeastOnce,
+                true,
+            ),
+        ];
+        for (text, delivery, checkpoints) in cases {
+            let guarantee = guarantee(&text).expect(&text);
+            assert_eq!(
+                (guarantee.delivery, guarantee.checkpoints()),
+                (delivery, checkpoints),
+                "{text}"
+            );
+            // Unaligned barriers repeat effects, which only at-least-once allows.
+            assert_eq!(
+                guarantee.blocks(),
+                delivery != Delivery::AtLeastOnce,
+                "{text}"
+            );
+            assert_eq!(guarantee.restarts(), !text.contains("stdin"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_no_path_can_give_is_refused() {
+        for text in [
+            format!("{STDIN}{STDOUT}{CHECKPOINT}"),
+            format!("delivery: at-least-once\n{MADE}{STDOUT}"),
+            format!("delivery: at-most-once\n{MADE}{FILES}"),
+        ] {
+            let problem = guarantee(&text).expect_err(&text);
+            assert!(problem.help.is_some(), "{problem}");
+        }
+    }
+}

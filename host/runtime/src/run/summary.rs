@@ -16,6 +16,8 @@ pub struct Totals {
     pub read: u64,
     /// Records that sinks wrote.
     pub written: u64,
+    /// Bytes of their values, line ends included.
+    pub written_bytes: u64,
     /// Records at or below the watermark of the first operator they reached.
     pub late: u64,
     /// Input left out by policy because it could not be decoded.
@@ -34,6 +36,7 @@ impl Totals {
         Totals {
             read: counters.read(),
             written: counters.written(),
+            written_bytes: counters.written_bytes(),
             late: counters.late(),
             skipped: counters.skipped(),
             dead: counters.dead(),
@@ -83,9 +86,10 @@ pub(super) fn report(
     );
     let _ = writeln!(
         text,
-        "  read {}, written {}, late {}, skipped {}, dead letters {}",
+        "  read {}, written {} ({} bytes), late {}, skipped {}, dead letters {}",
         grouped(totals.read),
         grouped(totals.written),
+        grouped(totals.written_bytes),
         grouped(totals.late),
         grouped(totals.skipped),
         grouped(totals.dead)

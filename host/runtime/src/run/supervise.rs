@@ -75,8 +75,8 @@ struct Coordination<'a> {
     snapshots: SnapshotThread,
     /// Bytes of state stored since the last confirmed checkpoint.
     bytes: u64,
-    /// When the barrier of the checkpoint in flight was injected.
-    injected: Instant,
+    /// When the checkpoint in flight began: at its barrier or, for the last one, which has none, at its manifest.
+    since: Option<Instant>,
 }
 
 /// What carrying out actions led to.
@@ -167,13 +167,12 @@ impl Supervisor<'_> {
             .collect();
         setup.settings = self.settings.clone();
         let snapshots = SnapshotThread::start(driver.state_files(), sender)?;
-        let injected = clock::now();
         Ok(Coordination {
             coordinator: Coordinator::new(setup),
             driver,
             snapshots,
             bytes: 0,
-            injected,
+            since: None,
         })
     }
 
@@ -289,12 +288,13 @@ impl Supervisor<'_> {
         let driver = &mut *coordination.driver;
         match action {
             Action::InjectBarrier { n, last } => {
-                coordination.injected = clock::now();
+                coordination.since = Some(clock::now());
                 for (_, control) in &attempt.sources {
                     control.inject(Barrier { n, last });
                 }
             }
             Action::StoreManifest { manifest } => {
+                coordination.since.get_or_insert_with(clock::now);
                 events.push_back(driver.store_manifest(*manifest, clock::wall_millis()));
             }
             Action::CommitSlot { n, digest } => events.push_back(driver.commit(n, digest)),
@@ -302,7 +302,8 @@ impl Supervisor<'_> {
                 let published = driver.publish(n, &parts);
                 if matches!(published, Event::Published { .. }) {
                     let records: u64 = parts.iter().map(|part| part.records).sum();
-                    let took = clock::now().saturating_duration_since(coordination.injected);
+                    let since = coordination.since.take().unwrap_or_else(clock::now);
+                    let took = clock::now().saturating_duration_since(since);
                     let bytes = std::mem::take(&mut coordination.bytes);
                     self.progress.note(&format!(
                         "checkpoint {n} committed: {records} records in {} parts, {bytes} bytes of state, {} ms",

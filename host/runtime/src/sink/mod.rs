@@ -164,15 +164,6 @@ impl Writer {
         }
     }
 
-    /// Ends the writer after its last [`Writer::prepare`].
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn finish(mut self) -> Result<Written, Error> {
-        self.flush()?;
-        Ok(self.written())
-    }
-
     /// What was written so far.
     pub fn written(&self) -> Written {
         match self {
@@ -225,7 +216,7 @@ mod tests {
         writer.flush().unwrap();
         assert_eq!(writer.prepare(1).unwrap(), []);
         assert_eq!(
-            writer.finish().unwrap(),
+            writer.written(),
             Written {
                 records: 3,
                 bytes: 6
@@ -250,7 +241,7 @@ mod tests {
             ("out", 4, 2)
         );
         assert_eq!(
-            writer.finish().unwrap(),
+            writer.written(),
             Written {
                 records: 2,
                 bytes: 4

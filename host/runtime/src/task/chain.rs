@@ -71,10 +71,12 @@ impl Chain {
     pub fn records(&mut self, at: usize, input: u32, batch: Batch) -> Result<(), Error> {
         match &mut self.nodes[at] {
             ChainNode::Sink(sink) => {
-                let written = batch.len() as u64;
+                let before = sink.writer.written();
                 let result = sink.writer.write(&batch);
                 result.map_err(|error| sink_error(&sink.id, error, &self.origins))?;
-                self.counters.add_written(written);
+                let after = sink.writer.written();
+                self.counters.add_written(after.records - before.records);
+                self.counters.add_written_bytes(after.bytes - before.bytes);
                 Ok(())
             }
             ChainNode::Operator(operator) => {

@@ -28,6 +28,15 @@ pub struct Frozen {
     pub sinks: Vec<(String, u16, Vec<StagedPart>)>,
 }
 
+/// What a thread runs.
+pub trait Task {
+    /// Does a bounded piece of work, or waits for some.
+    ///
+    /// # Errors
+    /// See [`Error`]; the task is of no use after that.
+    fn step(&mut self) -> Result<Step, Error>;
+}
+
 /// What a step of a task led to.
 pub enum Step {
     /// Go on.

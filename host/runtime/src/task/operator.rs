@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::chain::Chain;
-use super::{Error, Step};
+use super::{Error, Step, Task};
 use crate::align::Alignment;
 use crate::channel::{Element, Inbox, Received};
 use crate::clock;
@@ -38,31 +38,6 @@ impl OperatorTask {
             inputs,
             chain,
             next_n,
-        }
-    }
-
-    /// Takes one element and carries it through the chain. Waits for it no longer than until the next processing-time timer.
-    pub fn step(&mut self) -> Result<Step, Error> {
-        let deadline = self.fire_processing_timers()?;
-        let (inputs, chain) = (&self.inputs, &mut self.chain);
-        let mut failed = None;
-        let received = self.inbox.receive(
-            deadline,
-            &|one, other| inputs[one] == inputs[other],
-            &mut || {
-                if let Err(error) = chain.quiet() {
-                    failed = Some(error);
-                }
-                chain.flush(false)
-            },
-        );
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        match received {
-            Received::Closed => Err(Error::Closed),
-            Received::Nothing => Ok(Step::Continue),
-            Received::Element(channel, element) => self.element(channel, element),
         }
     }
 
@@ -157,5 +132,32 @@ impl OperatorTask {
         Ok(Some(
             clock::now() + Duration::from_millis(millis.unsigned_abs()),
         ))
+    }
+}
+
+impl Task for OperatorTask {
+    /// Takes one element and carries it through the chain. Waits for it no longer than until the next processing-time timer.
+    fn step(&mut self) -> Result<Step, Error> {
+        let deadline = self.fire_processing_timers()?;
+        let (inputs, chain) = (&self.inputs, &mut self.chain);
+        let mut failed = None;
+        let received = self.inbox.receive(
+            deadline,
+            &|one, other| inputs[one] == inputs[other],
+            &mut || {
+                if let Err(error) = chain.quiet() {
+                    failed = Some(error);
+                }
+                chain.flush(false)
+            },
+        );
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        match received {
+            Received::Closed => Err(Error::Closed),
+            Received::Nothing => Ok(Step::Continue),
+            Received::Element(channel, element) => self.element(channel, element),
+        }
     }
 }

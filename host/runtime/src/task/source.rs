@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Error, Frozen, Step};
+use super::{Error, Frozen, Step, Task};
 use crate::batch::{MAX_ROWS, NO_TIME, Origin, hash_of};
 use crate::channel::{Barrier, Closed, Element};
 use crate::clock;
@@ -265,51 +265,6 @@ impl SourceTask {
         }
     }
 
-    /// Obeys the coordinator, reads up to a batch, passes on watermarks.
-    pub fn step(&mut self) -> Result<Step, Error> {
-        let barriers = self.control.take()?;
-        if !barriers.is_empty() {
-            let mut frozen = Vec::new();
-            for barrier in barriers {
-                frozen.push((barrier, self.frozen()));
-                self.outlets.control(&Element::Barrier(barrier))?;
-                self.stopped |= barrier.last;
-            }
-            return Ok(Step::Snapshots(frozen));
-        }
-        if self.stopped {
-            self.control.wait(Duration::from_secs(1));
-            return Ok(Step::Continue);
-        }
-        let now = clock::now();
-        self.outlets.allowance = match &mut self.pace {
-            Some(pace) => pace.allowed(now).min(MAX_ROWS),
-            None => MAX_ROWS,
-        };
-        if self.outlets.allowance == 0 {
-            self.outlets.flush(false)?;
-            self.advance(now)?;
-            let wait = self.pace.as_ref().map_or(IDLE_WAIT, Pace::wait);
-            self.control.wait(wait);
-            return Ok(Step::Continue);
-        }
-        let progress = self.read()?;
-        self.advance(now)?;
-        match progress {
-            Progress::More => self.outlets.flush(true)?,
-            Progress::Idle => {
-                self.outlets.flush(false)?;
-                self.rest(now)?;
-            }
-            Progress::Ended => {
-                self.outlets.flush(false)?;
-                self.outlets.control(&Element::End)?;
-                return Ok(Step::Ended(self.frozen()));
-            }
-        }
-        Ok(Step::Continue)
-    }
-
     fn read(&mut self) -> Result<Progress, Error> {
         self.outlets.emitted = 0;
         let read = self.reader.read(&mut self.outlets);
@@ -377,3 +332,53 @@ impl SourceTask {
         }
     }
 }
+
+impl Task for SourceTask {
+    /// Obeys the coordinator, reads up to a batch, passes on watermarks.
+    fn step(&mut self) -> Result<Step, Error> {
+        let barriers = self.control.take()?;
+        if !barriers.is_empty() {
+            let mut frozen = Vec::new();
+            for barrier in barriers {
+                frozen.push((barrier, self.frozen()));
+                self.outlets.control(&Element::Barrier(barrier))?;
+                self.stopped |= barrier.last;
+            }
+            return Ok(Step::Snapshots(frozen));
+        }
+        if self.stopped {
+            self.control.wait(Duration::from_secs(1));
+            return Ok(Step::Continue);
+        }
+        let now = clock::now();
+        self.outlets.allowance = match &mut self.pace {
+            Some(pace) => pace.allowed(now).min(MAX_ROWS),
+            None => MAX_ROWS,
+        };
+        if self.outlets.allowance == 0 {
+            self.outlets.flush(false)?;
+            self.advance(now)?;
+            let wait = self.pace.as_ref().map_or(IDLE_WAIT, Pace::wait);
+            self.control.wait(wait);
+            return Ok(Step::Continue);
+        }
+        let progress = self.read()?;
+        self.advance(now)?;
+        match progress {
+            Progress::More => self.outlets.flush(true)?,
+            Progress::Idle => {
+                self.outlets.flush(false)?;
+                self.rest(now)?;
+            }
+            Progress::Ended => {
+                self.outlets.flush(false)?;
+                self.outlets.control(&Element::End)?;
+                return Ok(Step::Ended(self.frozen()));
+            }
+        }
+        Ok(Step::Continue)
+    }
+}
+
+#[cfg(test)]
+mod tests;

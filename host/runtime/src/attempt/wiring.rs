@@ -1,0 +1,118 @@
+//! Inboxes and the exchanges that lead to them.
+
+use std::collections::HashMap;
+
+use super::Blueprint;
+use crate::channel::{self, Closer, Inbox, Sender};
+use crate::exchange::Exchange;
+use crate::graph::{Chain, Role};
+use crate::job::model::Exchange as Kind;
+use crate::task::chain::Outlet;
+
+/// Where each node's output ports lead, by node.
+pub(super) type Outlets = HashMap<usize, Vec<Vec<Outlet>>>;
+
+/// All channels of an attempt, until the tasks take them.
+pub(super) struct Wiring<'a> {
+    blueprint: &'a Blueprint,
+    /// By edge, upstream and downstream subtask.
+    senders: HashMap<(usize, u16, u16), Sender>,
+    /// By chain and subtask, with the input that each channel feeds.
+    inboxes: HashMap<(usize, u16), (Inbox, Vec<u32>)>,
+    /// One for every inbox.
+    pub(super) closers: Vec<Closer>,
+}
+
+impl<'a> Wiring<'a> {
+    /// Makes every inbox of the plan.
+    pub(super) fn new(blueprint: &'a Blueprint) -> Wiring<'a> {
+        let plan = &blueprint.plan;
+        let mut wiring = Wiring {
+            blueprint,
+            senders: HashMap::new(),
+            inboxes: HashMap::new(),
+            closers: Vec::new(),
+        };
+        for (c, chain) in plan.chains.iter().enumerate() {
+            if matches!(plan.nodes[chain.nodes[0]].role, Role::Source(_)) {
+                continue;
+            }
+            for subtask in 0..chain.parallelism {
+                let channels = plan.channels(chain, subtask);
+                let (inbox, senders) = channel::inbox(channels.len());
+                let inputs = channels
+                    .iter()
+                    .map(|(edge, _)| plan.edges[*edge].input)
+                    .collect();
+                for ((edge, from), sender) in channels.into_iter().zip(senders) {
+                    wiring.senders.insert((edge, from, subtask), sender);
+                }
+                wiring.closers.push(inbox.closer());
+                wiring.inboxes.insert((c, subtask), (inbox, inputs));
+            }
+        }
+        wiring
+    }
+
+    /// The inbox of a chain's subtask.
+    pub(super) fn inbox(&mut self, chain: usize, subtask: u16) -> (Inbox, Vec<u32>) {
+        self.inboxes
+            .remove(&(chain, subtask))
+            .expect("each inbox is made once and taken once")
+    }
+
+    /// An edge as one upstream subtask sees it.
+    fn exchange(&mut self, edge: usize, subtask: u16) -> Exchange {
+        let plan = &self.blueprint.plan;
+        let kind = plan.edges[edge].exchange;
+        let downstream = plan.nodes[plan.edges[edge].to].parallelism;
+        let targets = match kind {
+            Kind::Forward => subtask..subtask + 1,
+            Kind::ByKey | Kind::Rebalance => 0..downstream,
+        };
+        let senders = targets
+            .map(|to| {
+                self.senders
+                    .remove(&(edge, subtask, to))
+                    .expect("each channel is made once and taken once")
+            })
+            .collect();
+        Exchange::new(kind, self.blueprint.job.max_parallelism, senders)
+    }
+
+    /// Where the output ports of a chain's nodes lead from one of its subtasks.
+    pub(super) fn outlets(&mut self, chain: &Chain, subtask: u16) -> Outlets {
+        let plan = &self.blueprint.plan;
+        let mut outlets = Outlets::new();
+        for node in &chain.nodes {
+            let mut ports = Vec::new();
+            for edges in &plan.nodes[*node].outputs {
+                let mut port = Vec::new();
+                for edge in edges {
+                    port.push(if plan.edges[*edge].chained {
+                        let to = plan.edges[*edge].to;
+                        let at = chain.nodes.iter().position(|node| *node == to);
+                        Outlet::Chained(
+                            at.expect("a chained edge stays in the chain"),
+                            plan.edges[*edge].input,
+                        )
+                    } else {
+                        Outlet::Exchange(self.exchange(*edge, subtask))
+                    });
+                }
+                ports.push(port);
+            }
+            outlets.insert(*node, ports);
+        }
+        outlets
+    }
+}
+
+/// The outlets of a source's port, none of which is chained.
+pub(super) fn exchanges(outlets: Vec<Outlet>) -> Vec<Exchange> {
+    let exchange = |outlet| match outlet {
+        Outlet::Exchange(exchange) => exchange,
+        Outlet::Chained(..) => unreachable!("a source is a chain of its own"),
+    };
+    outlets.into_iter().map(exchange).collect()
+}
