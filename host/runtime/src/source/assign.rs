@@ -4,9 +4,9 @@ use super::SplitState;
 
 /// Deals `splits` to `parallelism` subtasks (at least 1): the same way each time, whatever order they come in.
 ///
-/// Half-read splits are dealt first, so that they are spread over the subtasks and each is gone on with before a new one
-/// is begun; then the unread ones in order. The numbers of unfinished splits of two subtasks differ by one at most.
-/// Finished ones stay with subtask 0, to be part of the next checkpoint.
+/// Half-read splits are dealt first, so that they are spread over the subtasks; then the unread ones in order. The numbers of
+/// unfinished splits of two subtasks differ by one at most. Finished ones stay with subtask 0, to be part of the next checkpoint.
+/// In which order a subtask reads what it was dealt is the connector's business.
 pub fn assign(mut splits: Vec<SplitState>, parallelism: usize) -> Vec<Vec<SplitState>> {
     assert!(parallelism > 0, "a source has at least one subtask");
     splits.sort_by_key(|split| (split.done, !split.is_begun(), split.split));

@@ -173,7 +173,9 @@ impl Files {
             let position = position(&source.id, &state)?;
             files.push(File { state, position });
         }
-        files.sort_by_key(|file| (!file.state.is_begun(), file.state.split));
+        // In order even where a later file is half read, as it can be after the job went on at a lower parallelism: were that one
+        // finished first, everything in the earlier ones would be late. It holds the watermark meanwhile.
+        files.sort_by_key(|file| file.state.split);
         let queue = (0..files.len())
             .filter(|&index| !files[index].state.done)
             .collect();
@@ -291,19 +293,29 @@ impl Files {
         Ok(())
     }
 
+    /// Makes sure that the end which `stream` came to is the end of file `index`, before the bytes since the last line's end are taken
+    /// for a record: a file that somebody cuts short or writes anew while it is read ends anywhere.
+    fn check_end(&self, index: usize, stream: &Stream) -> Result<(), Error> {
+        let File { state, position } = &self.files[index];
+        let unreadable = |cause| identity::unreadable(&self.source, &state.name, cause);
+        let size = stream.raw_position().map_err(unreadable)?;
+        let recorded = position.identity;
+        let what = if size < recorded.size {
+            format!("it had {} bytes and ended after {size}", recorded.size)
+        } else if Identity::up_to(stream.file(), recorded.size).map_err(unreadable)? != recorded {
+            "its beginning is not what it was".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(identity::changed(&self.source, &state.name, &what))
+    }
+
     /// The file that `open` is about was read to its end.
     fn close(&mut self, open: Open) -> Result<(), Error> {
         let (state, position) = self.now(&open);
         let file = &mut self.files[open.index];
         let unreadable = |cause| identity::unreadable(&self.source, &state.name, cause);
         let size = open.stream.raw_position().map_err(unreadable)?;
-        if size < position.identity.size {
-            let what = format!(
-                "it had {} bytes and ended after {size}",
-                position.identity.size
-            );
-            return Err(identity::changed(&self.source, &state.name, &what));
-        }
         // It may have grown since it was found.
         let identity = Identity::up_to(open.stream.file(), size).map_err(unreadable)?;
         file.position = Position {
@@ -375,6 +387,7 @@ impl Reader for Files {
                             )
                         })?;
                         if read == 0 {
+                            self.check_end(open.index, &open.stream)?;
                             framer.finish()
                         } else {
                             framer.filled(read)

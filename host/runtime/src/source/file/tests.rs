@@ -297,7 +297,7 @@ fn resumes_in_large_files() {
 }
 
 #[test]
-fn half_read_files_come_first_and_hold_the_watermark_at_once() {
+fn half_read_files_come_in_order_and_hold_the_watermark_at_once() {
     let input = Input::new(
         Format::Raw,
         &[
@@ -316,11 +316,11 @@ fn half_read_files_come_first_and_hold_the_watermark_at_once() {
     let mut seen = Collected::default();
     let mut reader = input.reader(splits);
     seen.read_all(&mut *reader).unwrap();
-    assert_eq!(seen.texts(), ["3", "6", "1", "4"]);
+    assert_eq!(seen.texts(), ["1", "3", "4", "6"]);
     assert_eq!(
         seen.events,
         [
-            "open 1", "open 3", "done 1", "done 3", "open 0", "done 0", "open 2", "done 2"
+            "open 1", "open 3", "open 0", "done 0", "done 1", "open 2", "done 2", "done 3"
         ]
     );
     assert_eq!(
