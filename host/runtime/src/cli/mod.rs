@@ -34,17 +34,25 @@ pub fn main() -> std::process::ExitCode {
 fn print(text: &str) -> ExitCode {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            eprintln!("error: cannot write to standard output: {error}");
+            say(&format!(
+                "error: cannot write to standard output: {error}\n"
+            ));
             ExitCode::Internal
         }
         _ => ExitCode::Done,
     }
 }
 
+/// Says something on standard error. If that cannot be written (a full disk, a reader that has gone away) nobody can be told, and
+/// the exit code must say it all the same.
+fn say(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
 /// Prints what is wrong and gives `code` back.
 fn refuse(problems: &[Diagnostic], code: ExitCode) -> ExitCode {
     progress::clear_line();
-    eprint!("{}", diagnostic::render(problems));
+    say(&diagnostic::render(problems));
     code
 }
 
@@ -81,7 +89,7 @@ fn run_verb(args: &args::Run) -> ExitCode {
     match ended {
         Ok(report) => {
             if report.code == ExitCode::Done {
-                eprint!("{}", report.summary);
+                say(&report.summary);
             }
             report.code
         }

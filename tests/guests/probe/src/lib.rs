@@ -2,7 +2,7 @@
 //! proper things, and everything that an operator may not do. The host's tests load it and see that
 //! nothing but the call is harmed.
 //!
-//! The configuration is `WHERE ACTION`: the call in which to act (`describe`, `open`, `process`,
+//! The configuration is `WHERE ACTION`, bare or as a JSON string: the call in which to act (`describe`, `open`, `process`,
 //! `on-timers`, `on-watermark`, `finish`) and one of the actions in `act`; all other calls do
 //! nothing and return ok.
 
@@ -56,7 +56,7 @@ impl Guest for Probe {
         let mut description = description();
         let Some(action) = config
             .as_deref()
-            .and_then(|config| config.strip_prefix("describe "))
+            .and_then(|config| bare(config).strip_prefix("describe "))
         else {
             return Ok(description);
         };
@@ -81,7 +81,7 @@ impl Guest for Probe {
                 message: panic.to_string(),
             })
         }));
-        CONFIG.set(config);
+        CONFIG.set(bare(&config).to_owned());
         match action_in("open").as_deref() {
             Some("refuse") => Err("`min_flights` is missing".to_owned()),
             Some(action) => act(action, &Call::default()).map_err(|fault| fault.message),
@@ -175,6 +175,11 @@ impl Guest for Probe {
     fn migrate(_: String, _: u32, _: Option<Column>, _: Column) -> Result<Nullable, Fault> {
         Err(fault("there is nothing to migrate from"))
     }
+}
+
+/// A job file's `config: process trap` comes as a JSON string.
+fn bare(config: &str) -> &str {
+    config.trim_matches('"')
 }
 
 /// The configured action, if this is the call in which to act.
