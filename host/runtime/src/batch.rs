@@ -215,6 +215,15 @@ impl Batch {
         self.origins.push(origin);
     }
 
+    /// Some of its rows, in order.
+    pub fn rows(&self, rows: std::ops::Range<usize>) -> Batch {
+        let mut out = Batch::default();
+        for row in rows {
+            out.push_row(self, row);
+        }
+        out
+    }
+
     /// The batch in pieces of at most [`MAX_ROWS`] rows and [`PIECE_BYTES`] bytes (or one record), in order: an operator's one call may emit
     /// far more than the next one should get in a call.
     pub fn pieces(self) -> Vec<Batch> {

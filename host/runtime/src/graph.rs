@@ -6,7 +6,9 @@
 
 use weir_operator::{Description, InputKind, OutputKeys};
 
-use crate::job::model::{Exchange, Input, Job, NodeId, Place, SinkConnector, SourceConnector};
+use crate::job::model::{
+    ErrorPolicy, Exchange, Input, Job, NodeId, Place, SinkConnector, SourceConnector,
+};
 
 /// What a node is, with its index in the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +87,7 @@ pub struct Problem {
     pub help: String,
 }
 
-/// Port of a source that carries dead letters.
+/// Port of a source that carries dead letters. An operator's is the one behind its outputs.
 pub const DEAD_LETTERS: usize = 1;
 
 struct Builder<'a> {
@@ -158,7 +160,8 @@ impl Builder<'_> {
                 role: Role::Operator(i),
                 parallelism: operator.parallelism.unwrap_or(parallelism),
                 inputs: Vec::new(),
-                outputs: vec![Vec::new(); self.descriptions[i].outputs.len()],
+                // One port more than it declares, for dead letters.
+                outputs: vec![Vec::new(); self.descriptions[i].outputs.len() + 1],
                 place: operator.place,
             });
         }
@@ -202,11 +205,20 @@ impl Builder<'_> {
                 }
             }
         }
-        for (from, source) in job.sources.iter().enumerate() {
-            if let crate::job::model::DecodePolicy::DeadLetter(sink) = &source.on_error
-                && let Some(to) = self.node(sink)
+        let sources = job
+            .sources
+            .iter()
+            .map(|source| (&source.id, &source.on_error));
+        let operators = job
+            .operators
+            .iter()
+            .map(|operator| (&operator.id, &operator.on_error));
+        for (id, policy) in sources.chain(operators) {
+            if let ErrorPolicy::DeadLetter(sink) = policy
+                && let (Some(from), Some(to)) = (self.node(id), self.node(sink))
             {
-                self.add_edge(from, DEAD_LETTERS, to, 0, None);
+                let port = self.nodes[from].outputs.len() - 1;
+                self.add_edge(from, port, to, 0, None);
             }
         }
     }
@@ -254,7 +266,7 @@ impl Builder<'_> {
                 );
                 return None;
             }
-            (_, None) if self.nodes[from].outputs.is_empty() => {
+            (Role::Operator(_), None) if self.nodes[from].outputs.len() == 1 => {
                 self.problem(
                     input.place,
                     "W0220",
@@ -388,7 +400,8 @@ impl Builder<'_> {
     fn keeps_partitioning(&self, from: usize, port: usize) -> bool {
         match self.nodes[from].role {
             Role::Operator(i) => {
-                self.descriptions[i].outputs[port].keys == OutputKeys::Kept
+                let output = self.descriptions[i].outputs.get(port);
+                output.is_some_and(|output| output.keys == OutputKeys::Kept)
                     && self.descriptions[i]
                         .inputs
                         .iter()

@@ -33,9 +33,9 @@ counters! {
     written_bytes, add_written_bytes;
     /// Records that reached the first operator at or below its watermark.
     late, add_late;
-    /// Input that could not be decoded and was left out by policy.
+    /// Input that could not be decoded, or records that an operator failed on, left out by policy.
     skipped, add_skipped;
-    /// Input that could not be decoded and went to a dead-letter sink.
+    /// Input that could not be decoded, or records that an operator failed on, sent to a dead-letter sink.
     dead, add_dead;
     /// Records without a key that a keyed input left out by policy.
     null_keys, add_null_keys;

@@ -161,6 +161,18 @@ pub fn lower(kind: &impl std::fmt::Debug) -> String {
     out
 }
 
+/// A source's error, which may name the source itself.
+pub fn source_problem(source: &str, error: &source::Error) -> Diagnostic {
+    let text = error.to_string();
+    let named = text.starts_with("source `");
+    let title = if named {
+        text
+    } else {
+        format!("source `{source}`: {text}")
+    };
+    Diagnostic::error(error.code(), title)
+}
+
 /// Whether every source finds something to read.
 ///
 /// # Errors
@@ -171,9 +183,8 @@ pub fn check_inputs(job: &Job) -> Result<(), Vec<Diagnostic>> {
         .iter()
         .filter_map(|source| {
             let error = source::discover(source).err()?;
-            let title = format!("source `{}`: {error}", source.id);
             Some(placed(
-                Diagnostic::error(error.code(), title),
+                source_problem(source.id.as_str(), &error),
                 job,
                 source.place,
             ))
@@ -186,11 +197,11 @@ pub fn check_inputs(job: &Job) -> Result<(), Vec<Diagnostic>> {
     }
 }
 
-/// Whether every file sink can write to its directory.
+/// Whether every file sink can write to its directory; with `create`, one that is missing is made.
 ///
 /// # Errors
 /// One for each that cannot.
-pub fn check_directories(job: &Job) -> Result<(), Vec<Diagnostic>> {
+pub fn check_directories(job: &Job, create: bool) -> Result<(), Vec<Diagnostic>> {
     let problems: Vec<_> = job
         .sinks
         .iter()
@@ -198,7 +209,13 @@ pub fn check_directories(job: &Job) -> Result<(), Vec<Diagnostic>> {
             let SinkConnector::File { dir, .. } = &sink.connector else {
                 return None;
             };
-            let error = sink::parts::check_dir(sink.id.as_str(), dir).err()?;
+            // Only looked at: a parent that is there is as good as the directory.
+            let looked_at = if create || dir.exists() {
+                dir.as_path()
+            } else {
+                dir.parent()?
+            };
+            let error = sink::parts::check_dir(sink.id.as_str(), looked_at).err()?;
             Some(placed(
                 Diagnostic::error(error.code(), error.to_string()),
                 job,
@@ -251,9 +268,11 @@ fn describe_problem(job: &Job, operator: &Operator, error: &CallError) -> Diagno
 pub fn data_dir(job: &Job, asked: Option<PathBuf>) -> PathBuf {
     asked
         .or_else(|| {
-            std::env::var_os("STATE_DIRECTORY")
-                .filter(|dir| !dir.is_empty())
-                .map(PathBuf::from)
+            // A service manager may name several, separated by colons; the first is ours.
+            let dirs = std::env::var_os("STATE_DIRECTORY")?;
+            std::env::split_paths(&dirs)
+                .next()
+                .filter(|dir| !dir.as_os_str().is_empty())
         })
         .unwrap_or_else(|| job.dir.join(".weir").join(job.name.as_str()))
 }

@@ -179,7 +179,18 @@ impl Worker {
         Ok(OperatorNode {
             subtask: self.subtask,
             parallelism,
-            instance,
+            component: loaded.component.sha256().to_owned(),
+            instance: Some(instance),
+            memory_mark: self.blueprint.limits.memory_bytes / 2,
+            timers: loaded
+                .description
+                .timers
+                .iter()
+                .map(|timer| timer.name.clone())
+                .collect(),
+            on_error: operator.on_error.clone(),
+            dead_letters: loaded.description.outputs.len(),
+            faults_logged: 0,
             keyed: loaded
                 .description
                 .inputs

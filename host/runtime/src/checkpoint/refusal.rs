@@ -75,7 +75,7 @@ pub enum Refusal {
     },
     /// The witness is gone.
     #[error(
-        "output in {} is gone: checkpoint {log} was committed to it, but `{witness}` is not there. Is the volume mounted?\n  help: restore the directory, or start over with `--fresh`",
+        "output in {} is gone: checkpoint {log} was committed to it, but `{witness}` is not there. Is the volume mounted?\n  help: restore the directory, or move the output away and start over with `--fresh`",
         dir.display()
     )]
     OutputGone {
@@ -215,7 +215,7 @@ pub enum Refusal {
     },
     /// The number of key groups differs.
     #[error(
-        "`max_parallelism` is {job}, but checkpoint {n} was taken with {checkpoint}, which is fixed for a job's life\n  help: set `max_parallelism: {checkpoint}`, or start over with `--fresh`"
+        "`max_parallelism` is {job}, but checkpoint {n} was taken with {checkpoint}, which is fixed for a job's life\n  help: set `max_parallelism: {checkpoint}`, or move the output away and start over with `--fresh`"
     )]
     MaxParallelism {
         /// The checkpoint.

@@ -103,9 +103,9 @@ pub struct Run {
     /// Where the job keeps its own files [default: $STATE_DIRECTORY, else .weir/NAME beside the job file]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Log more; twice for everything
-    #[arg(short, long, action = clap::ArgAction::Count)]
-    pub verbose: u8,
+    /// Log more
+    #[arg(short, long, action = clap::ArgAction::SetTrue)]
+    pub verbose: bool,
     /// Plain log lines even on a terminal
     #[arg(long)]
     pub no_progress: bool,
@@ -150,12 +150,12 @@ mod tests {
 
     #[test]
     fn every_option_of_run() {
-        let line = "weir run job.yaml --fresh --accept-duplicates --parallelism 3 --data-dir /d -vv --no-progress";
+        let line = "weir run job.yaml --fresh --accept-duplicates --parallelism 3 --data-dir /d -v --no-progress";
         let Verb::Run(run) = parse(line).expect("valid").verb else {
             panic!("not run")
         };
         assert!(run.fresh && run.accept_duplicates && run.no_progress);
-        assert_eq!((run.parallelism, run.verbose), (Some(3), 2));
+        assert_eq!((run.parallelism, run.verbose), (Some(3), true));
         assert_eq!(
             (run.job, run.data_dir),
             ("job.yaml".into(), Some("/d".into()))

@@ -77,7 +77,7 @@ fn run_verb(args: &args::Run) -> ExitCode {
             return refuse(&[problem], ExitCode::Internal);
         }
     };
-    crate::log::start(job.name.as_str(), args.verbose > 0);
+    crate::log::start(job.name.as_str(), args.verbose);
     let options = run::Options {
         fresh: args.fresh,
         accept_duplicates: args.accept_duplicates,
@@ -116,7 +116,7 @@ fn check_verb(args: &Check) -> ExitCode {
         let checked = start::check(&job, &engine, &Limits::default(), start::parallelism(&job))
             .and_then(|checked| {
                 start::check_inputs(&job)?;
-                start::check_directories(&job)?;
+                start::check_directories(&job, false)?;
                 Ok(checked)
             });
         match checked {

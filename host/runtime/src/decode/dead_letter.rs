@@ -1,4 +1,5 @@
-//! Dead letters: input that could not be decoded, with what is needed to find, mend and replay it.
+//! Dead letters: input that could not be decoded and records that an operator failed on, with what is needed to find, mend and replay
+//! them.
 
 use serde::Serialize;
 
@@ -32,6 +33,50 @@ struct DeadLetter<'a> {
     /// Present where the value was cut.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cut: bool,
+}
+
+/// A record or timer that an operator failed on.
+#[derive(Clone, Debug)]
+pub(crate) struct Operator<'a> {
+    /// Id of the operator.
+    pub(crate) operator: &'a str,
+    /// SHA-256 of its component.
+    pub(crate) component: &'a str,
+    /// Where the record came from, or which timer it was.
+    pub(crate) record: Option<&'a str>,
+    /// What went wrong, with the guest's message.
+    pub(crate) error: String,
+    /// The record's key.
+    pub(crate) key: Option<&'a [u8]>,
+    /// The record's value.
+    pub(crate) value: Option<&'a [u8]>,
+    /// The record's timestamp.
+    pub(crate) time: Option<i64>,
+}
+
+impl Operator<'_> {
+    /// One JSON object without a line end. Bytes that are no text stand as `key_base64` and `value_base64`; null ones are left out.
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        let mut letter = serde_json::Map::new();
+        let mut put = |name: &str, value: serde_json::Value| letter.insert(name.to_owned(), value);
+        put("operator", self.operator.into());
+        put("component", self.component.into());
+        if let Some(record) = self.record {
+            put("record", record.into());
+        }
+        put("error", self.error.as_str().into());
+        for (name, bytes) in [("key", self.key), ("value", self.value)] {
+            let Some(bytes) = bytes else { continue };
+            match std::str::from_utf8(bytes) {
+                Ok(text) => put(name, text.into()),
+                Err(_) => put(&format!("{name}_base64"), base64(bytes).into()),
+            };
+        }
+        if let Some(time) = self.time {
+            put("time", time.into());
+        }
+        serde_json::Value::Object(letter).to_string().into_bytes()
+    }
 }
 
 /// Writes a dead letter to `out`, one JSON object without a line end: `value` as `value` if it is UTF-8, else as

@@ -4,7 +4,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::job::model::{Compression, DecodePolicy, EventTime, NodeId, Place, SourceConnector};
+use crate::job::model::{Compression, ErrorPolicy, EventTime, NodeId, Place, SourceConnector};
 
 fn source(format: Format, key: Option<KeySelector>, time: Option<(&str, TimeFormat)>) -> Source {
     Source {
@@ -22,7 +22,7 @@ fn source(format: Format, key: Option<KeySelector>, time: Option<(&str, TimeForm
             out_of_order: Duration::ZERO,
             idle: Duration::from_secs(60),
         }),
-        on_error: DecodePolicy::Fail,
+        on_error: ErrorPolicy::Fail,
         rate: None,
         parallelism: None,
     }

@@ -86,6 +86,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0401", "a call of an operator failed"),
     ("W0402", "a record without a key at a keyed input"),
     ("W0403", "state could not be read, written or restored"),
+    ("W0404", "a record that an operator failed on was set aside"),
     ("W0501", "another process on this machine runs the job"),
     ("W0502", "another host took the job over"),
     (

@@ -181,13 +181,9 @@ pub(super) struct OperatorEntry {
     /// Handed to the component, which declares what belongs here.
     #[serde(default, deserialize_with = "lenient")]
     pub config: Option<Value>,
-    /// What happens when the component fails on a record. Default: fail.
+    /// What happens to a record that the component fails on. Default: fail.
     #[serde(default, deserialize_with = "lenient")]
-    #[expect(
-        dead_code,
-        reason = "the one policy there is is also the default; naming it is allowed"
-    )]
-    pub on_error: Option<OperatorError>,
+    pub on_error: Option<ErrorPolicyEntry>,
     /// What happens to a record without a key where keys are needed. Default: fail.
     #[serde(default, deserialize_with = "lenient")]
     pub null_key: Option<NullKeyName>,
@@ -217,14 +213,6 @@ pub(super) struct PinnedComponent {
     /// SHA-256 of the file, 64 hexadecimal digits.
     #[serde(default, deserialize_with = "lenient")]
     pub sha256: Option<String>,
-}
-
-/// What happens when the component fails on a record.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum OperatorError {
-    /// The job fails, naming the record.
-    Fail,
 }
 
 /// What happens to a record without a key where keys are needed.

@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 
 use super::decode::SHAPE;
 use super::file::{
-    Component, DeadLetterSection, DecodeError, DecodePolicyName, Edge, Input, PinnedComponent,
+    Component, DeadLetterSection, Edge, ErrorPolicyEntry, ErrorPolicyName, Input, PinnedComponent,
 };
 use crate::units;
 
@@ -135,18 +135,18 @@ impl ShortForm for Component {
     }
 }
 
-impl ShortForm for DecodeError {
+impl ShortForm for ErrorPolicyEntry {
     type Full = DeadLetterSection;
     const EXPECTED: &'static str = "`fail`, `skip` or `{dead_letter: SINK}`";
 
     fn short<E: Error>(text: &str) -> Result<Self, E> {
-        DecodePolicyName::deserialize(StrDeserializer::<E>::new(text))
-            .map(DecodeError::Policy)
+        ErrorPolicyName::deserialize(StrDeserializer::<E>::new(text))
+            .map(ErrorPolicyEntry::Policy)
             .map_err(|_: E| E::custom(format!("unknown policy `{text}`\nit is {}", Self::EXPECTED)))
     }
 
     fn full(full: DeadLetterSection) -> Self {
-        DecodeError::DeadLetter(full)
+        ErrorPolicyEntry::DeadLetter(full)
     }
 }
 
@@ -159,7 +159,7 @@ macro_rules! deserialize_short_form {
         }
     )*};
 }
-deserialize_short_form!(Input, Component, DecodeError);
+deserialize_short_form!(Input, Component, ErrorPolicyEntry);
 
 /// A `T`, or a list of them.
 #[derive(JsonSchema)]

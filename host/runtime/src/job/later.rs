@@ -59,16 +59,6 @@ const VALUES: &[(&str, &str, &str)] = &[
         "broadcast",
         "use `forward`, `by-key` or `rebalance`",
     ),
-    (
-        "OperatorError",
-        "skip",
-        "leave it out: a record that an operator fails on fails the job",
-    ),
-    (
-        "OperatorError",
-        "dead_letter",
-        "leave it out: a record that an operator fails on fails the job",
-    ),
 ];
 
 fn find(table: &[(&str, &str, &'static str)], owner: &str, name: &str) -> Option<&'static str> {

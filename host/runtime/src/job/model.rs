@@ -210,7 +210,7 @@ pub struct Source {
     /// What becomes the timestamp; `None`: records carry none and the watermark stays at its minimum until the end.
     pub event_time: Option<EventTime>,
     /// What happens to input that cannot be decoded.
-    pub on_error: DecodePolicy,
+    pub on_error: ErrorPolicy,
     /// At most so many records a second over all subtasks.
     pub rate: Option<u64>,
     /// Own parallelism, if not the job's.
@@ -320,9 +320,9 @@ pub enum TimeFormat {
     Nanos,
 }
 
-/// What happens to input that cannot be decoded (malformed, key or time of the wrong sort).
+/// What happens to input that cannot be decoded (malformed, key or time of the wrong sort), and to records that an operator fails on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DecodePolicy {
+pub enum ErrorPolicy {
     /// The job fails with file and line.
     Fail,
     /// It is counted and left out.
@@ -350,6 +350,8 @@ pub struct Operator {
     pub parallelism: Option<u16>,
     /// A null key at a keyed input.
     pub null_key: NullKey,
+    /// What happens to a record that the component fails on.
+    pub on_error: ErrorPolicy,
 }
 
 /// A null key at a keyed input.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::model::{
-    Compression, DecodePolicy, Delivery, Exchange, Format, Input, Job, KeySelector, NullKey,
+    Compression, Delivery, ErrorPolicy, Exchange, Format, Input, Job, KeySelector, NullKey,
     Operator, Restart, Sink, SinkConnector, SinkFormat, Source, SourceConnector, TimeFormat,
 };
 use crate::units::format_duration;
@@ -251,19 +251,22 @@ fn source(source: &Source) -> Out {
             .with("out_of_order", it.out_of_order)
             .with("idle", it.idle)
     });
-    let on_error = match &source.on_error {
-        DecodePolicy::Fail => word("fail"),
-        DecodePolicy::Skip => word("skip"),
-        DecodePolicy::DeadLetter(sink) => Map::default().with("dead_letter", sink.as_str()).into(),
-    };
     Map::default()
         .with(connector, settings)
         .maybe("key", key)
         .maybe("event_time", event_time)
-        .with("on_error", on_error)
+        .with("on_error", error_policy(&source.on_error))
         .maybe("rate", source.rate)
         .maybe("parallelism", source.parallelism.map(u64::from))
         .into()
+}
+
+fn error_policy(policy: &ErrorPolicy) -> Out {
+    match policy {
+        ErrorPolicy::Fail => word("fail"),
+        ErrorPolicy::Skip => word("skip"),
+        ErrorPolicy::DeadLetter(sink) => Map::default().with("dead_letter", sink.as_str()).into(),
+    }
 }
 
 fn operator(operator: &Operator) -> Out {
@@ -300,6 +303,7 @@ fn operator(operator: &Operator) -> Out {
     };
     map.with("config", json(&config))
         .with("null_key", word(null_key))
+        .with("on_error", error_policy(&operator.on_error))
         .maybe("parallelism", operator.parallelism.map(u64::from))
         .into()
 }

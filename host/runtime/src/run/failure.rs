@@ -6,7 +6,7 @@ use super::Refused;
 use crate::checkpoint::coordinator;
 use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::restart::{Failed, GiveUp};
-use crate::{log, sink, source, task};
+use crate::{log, sink, source, start, task};
 
 /// Why an attempt ended before the job did.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Failure {
             }
             task::Error::Source { source_id, error } => {
                 failure.permanent = !matches!(error, source::Error::Io { .. });
-                Diagnostic::error(error.code(), format!("source `{source_id}`: {error}"))
+                start::source_problem(source_id, error)
             }
             task::Error::Sink {
                 sink,
@@ -90,6 +90,18 @@ impl Failure {
                     format!("sink `{sink}`: {text}")
                 };
                 with_record(Diagnostic::error(error.code(), title), record.as_deref())
+            }
+            task::Error::State {
+                operator,
+                subtask,
+                error,
+            } if is_damage(error) => {
+                failure.permanent = true;
+                failure.code = ExitCode::StartRefused;
+                let title = format!("state of operator `{operator}` subtask {subtask} is damaged");
+                Diagnostic::error("W0518", title).note(error.to_string()).help(
+                    "restore the file from a backup of the checkpoint directory, or move output and checkpoints away and start over",
+                )
             }
             task::Error::State {
                 operator,
@@ -200,5 +212,14 @@ fn with_record(problem: Diagnostic, record: Option<&str>) -> Diagnostic {
     match record {
         Some(record) => problem.note(format!("record: {record}")),
         None => problem,
+    }
+}
+
+/// Whether a state file is not what was written.
+fn is_damage(error: &weir_state::Error) -> bool {
+    match error {
+        weir_state::Error::Corrupt { .. } => true,
+        weir_state::Error::Io { source, .. } => source.kind() == std::io::ErrorKind::InvalidData,
+        _ => false,
     }
 }

@@ -158,7 +158,7 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
             problems,
             code: ExitCode::InvalidJob,
         })?;
-    start::check_directories(&job).map_err(|problems| Refused {
+    start::check_directories(&job, true).map_err(|problems| Refused {
         problems,
         code: ExitCode::StartRefused,
     })?;

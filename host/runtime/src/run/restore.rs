@@ -22,7 +22,7 @@ pub(super) fn compatible(job: &Job, manifest: &Manifest) -> Result<(), Vec<Diagn
             manifest.n
         );
         Diagnostic::error("W0526", title).help(format!(
-            "give the {what} its id back, or start over with `--fresh`"
+            "give the {what} its id back, or move output and checkpoints away and start over"
         ))
     };
     let sources = manifest
@@ -102,12 +102,8 @@ pub(super) fn splits(
             Ok(splits) => all.push(splits),
             Err(error) => {
                 passing &= matches!(error, source::Error::Io { .. });
-                let title = format!("source `{}`: {error}", source.id);
-                problems.push(start::placed(
-                    Diagnostic::error(error.code(), title),
-                    job,
-                    source.place,
-                ));
+                let problem = start::source_problem(source.id.as_str(), &error);
+                problems.push(start::placed(problem, job, source.place));
             }
         }
     }

@@ -306,7 +306,7 @@ impl Supervisor<'_> {
                     let took = clock::now().saturating_duration_since(since);
                     let bytes = std::mem::take(&mut coordination.bytes);
                     self.progress.note(&format!(
-                        "checkpoint {n} committed: {records} records in {} parts, {bytes} bytes of state, {} ms",
+                        "checkpoint {n} committed: records {records}, parts {}, state {bytes} bytes, {} ms",
                         parts.len(),
                         took.as_millis()
                     ));

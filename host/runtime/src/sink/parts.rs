@@ -159,7 +159,7 @@ fn publish_one(part: &StagedPart) -> Result<(), Error> {
         }
         Err(wrong(format!(
             "{} has {found} bytes where the checkpoint has {}; it was changed by someone else, so its output cannot be \
-             vouched for. Restore it, or start over with `--fresh`",
+             vouched for. Restore it, or move the output away and start over with `--fresh`",
             path.display(),
             part.bytes
         )))
@@ -167,7 +167,7 @@ fn publish_one(part: &StagedPart) -> Result<(), Error> {
     match (length(&staged)?, length(&published)?) {
         (None, None) => Err(wrong(
             "it is neither staged nor published, though it was committed; was the directory emptied or is a volume not \
-             mounted? Restore it, or start over with `--fresh`"
+             mounted? Restore it, or move the output away and start over with `--fresh`"
                 .to_owned(),
         )),
         (None, Some(found)) => check_length(found, &published),

@@ -67,7 +67,7 @@ pub(super) fn resume(
                     count.map_or("no limit".to_owned(), |count| count.to_string())
                 };
                 return Err(Error::Changed(format!(
-                    "source `{source}`: the job began with `{what}` at {}, now it is {}; undo that, or start over with `--fresh`",
+                    "source `{source}`: the job began with `{what}` at {}, now it is {}; undo that, or move the output away and start over with `--fresh`",
                     word(recorded),
                     word(now)
                 )));

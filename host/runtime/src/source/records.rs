@@ -5,14 +5,14 @@ use super::framer::{Frame, Framer, Mark};
 use super::{Emit, Error};
 use crate::batch::{NO_TIME, Origin};
 use crate::decode::{self, Columns, Decoder, dead_letter};
-use crate::job::model::{self, DecodePolicy, Format, NodeId};
+use crate::job::model::{self, ErrorPolicy, Format, NodeId};
 
 /// A source's way to decode: shared by the splits that a subtask reads one after the other.
 #[derive(Debug)]
 pub(super) struct Decoding {
     source: NodeId,
     decoder: Decoder,
-    policy: DecodePolicy,
+    policy: ErrorPolicy,
     letter: Vec<u8>,
 }
 
@@ -80,7 +80,7 @@ impl Decoding {
         emit: &mut dyn Emit,
     ) -> Result<(), Error> {
         match &self.policy {
-            DecodePolicy::Fail => {
+            ErrorPolicy::Fail => {
                 return Err(Error::Decode {
                     name: name.to_owned(),
                     line: frame.line,
@@ -91,8 +91,8 @@ impl Decoding {
                     ),
                 });
             }
-            DecodePolicy::Skip => emit.skipped(split),
-            DecodePolicy::DeadLetter(_) => {
+            ErrorPolicy::Skip => emit.skipped(split),
+            ErrorPolicy::DeadLetter(_) => {
                 let spot = dead_letter::Spot {
                     source: self.source.as_str(),
                     file: name,

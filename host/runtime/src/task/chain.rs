@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_state::TimeDomain;
 
+use super::isolate::Fired;
 use super::node::OperatorNode;
 use super::{Error, Frozen};
 use crate::batch::{Batch, END_OF_TIME, NO_TIME};
@@ -92,10 +93,7 @@ impl Chain {
             let ChainNode::Operator(operator) = &mut self.nodes[at] else {
                 return Ok(());
             };
-            let environment = operator.instance.environment();
-            if let Some(fault) = environment.rejected.pop() {
-                return Err(operator.fault(fault.message, None));
-            }
+            let environment = operator.environment();
             let produced = std::mem::take(&mut environment.produced);
             if produced.is_empty() {
                 return Ok(());
@@ -205,7 +203,6 @@ impl Chain {
             return Ok(());
         };
         if operator
-            .instance
             .environment()
             .state
             .next_timer(domain)
@@ -213,26 +210,26 @@ impl Chain {
         {
             return Ok(());
         }
-        operator
-            .instance
-            .environment()
-            .state
-            .begin_advance(domain, until);
+        operator.environment().state.begin_advance(domain, until);
+        let mut limit = TIMERS_A_CALL;
         loop {
             let ChainNode::Operator(operator) = &mut self.nodes[at] else {
                 return Ok(());
             };
-            let popped = operator.instance.environment().state.pop_due(TIMERS_A_CALL);
+            let popped = operator.environment().state.pop_due(limit);
             let Some(firing) = popped.map_err(|error| operator.state_error(error))? else {
                 break;
             };
-            operator.on_timers(firing)?;
+            limit = match operator.on_timers(firing, &self.counters, &self.origins)? {
+                Fired::Done => TIMERS_A_CALL.min(limit * 2),
+                Fired::Fewer(fewer) => fewer,
+            };
             self.pass_on(at)?;
         }
         let ChainNode::Operator(operator) = &mut self.nodes[at] else {
             return Ok(());
         };
-        operator.instance.environment().state.end_advance();
+        operator.environment().state.end_advance();
         Ok(())
     }
 
@@ -243,7 +240,6 @@ impl Chain {
             .filter_map(|node| match node {
                 ChainNode::Operator(operator) if operator.stateful && !operator.finished => {
                     operator
-                        .instance
                         .environment()
                         .state
                         .next_timer(TimeDomain::Processing)
@@ -274,7 +270,7 @@ impl Chain {
         let mut snapshot = Frozen::default();
         for node in &mut self.nodes {
             match node {
-                ChainNode::Operator(operator) => snapshot.operators.push(operator.snapshot()),
+                ChainNode::Operator(operator) => snapshot.operators.push(operator.snapshot()?),
                 ChainNode::Sink(sink) => {
                     fault_point::pass("before-prepare");
                     let staged = sink
@@ -307,7 +303,6 @@ impl Chain {
                     return Ok(());
                 };
                 if operator
-                    .instance
                     .environment()
                     .state
                     .next_timer(TimeDomain::Event)
@@ -325,7 +320,6 @@ impl Chain {
                 return Ok(());
             };
             let dropped = operator
-                .instance
                 .environment()
                 .state
                 .drop_timers(TimeDomain::Processing);

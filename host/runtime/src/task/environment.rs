@@ -16,7 +16,7 @@ pub enum CallRows {
     /// A batch of records.
     Records(Arc<Batch>),
     /// Timers that fire.
-    Timers(Firing),
+    Timers(Arc<Firing>),
     /// None: `on-watermark` and `finish`.
     #[default]
     Nothing,

@@ -5,6 +5,7 @@
 
 pub mod chain;
 pub mod environment;
+mod isolate;
 pub mod node;
 pub mod operator;
 pub mod source;

@@ -1,9 +1,12 @@
 //! An operator's subtask: the guest's instance, its state, and the calls between them.
+//!
+//! A call that fails has no effects. What happens then is [`super::isolate`]'s business: smaller calls, until the record that fails
+//! is alone.
 
 use std::sync::Arc;
 
 use weir_operator::{
-    Batch as GuestBatch, CallError, ColumnRef, Fault, Firing, Instance, Now, NullableRef,
+    Batch as GuestBatch, CallError, ColumnRef, Firing, Instance, Now, NullableRef,
 };
 
 use super::Error;
@@ -12,7 +15,7 @@ use super::environment::{CallRows, OperatorEnvironment};
 use crate::batch::{Batch, NO_TIME};
 use crate::checkpoint::OperatorSnapshot;
 use crate::clock;
-use crate::job::model::NullKey;
+use crate::job::model::{ErrorPolicy, NullKey};
 use crate::metrics::{Counters, Origins};
 
 /// An operator in a chain.
@@ -23,12 +26,24 @@ pub struct OperatorNode {
     pub subtask: u16,
     /// Its subtasks.
     pub parallelism: u16,
-    /// The guest.
-    pub instance: Instance<OperatorEnvironment>,
+    /// SHA-256 of its component, for dead letters.
+    pub component: String,
+    /// The guest; there is always one between calls.
+    pub instance: Option<Instance<OperatorEnvironment>>,
+    /// An instance whose memory has grown beyond this many bytes is replaced at the next barrier.
+    pub memory_mark: usize,
     /// For each input whether it is keyed.
     pub keyed: Vec<bool>,
+    /// Names of its timers.
+    pub timers: Vec<String>,
     /// What happens to a null key at a keyed input.
     pub null_key: NullKey,
+    /// What happens to a record that the guest fails on.
+    pub on_error: ErrorPolicy,
+    /// The port behind its outputs that leads to its dead-letter sink.
+    pub dead_letters: usize,
+    /// Faults logged so far by policies that go on.
+    pub faults_logged: u32,
     /// Whether there is anything to snapshot.
     pub stateful: bool,
     /// The operator's current watermark.
@@ -41,10 +56,25 @@ pub struct OperatorNode {
     pub outlets: Vec<Vec<Outlet>>,
 }
 
+const NO_KEYS: weir_state::ColumnRef<'static> = weir_state::ColumnRef {
+    offsets: &[0],
+    data: &[],
+};
+
 impl OperatorNode {
+    pub(super) fn instance(&mut self) -> &mut Instance<OperatorEnvironment> {
+        self.instance
+            .as_mut()
+            .expect("there is an instance between calls")
+    }
+
+    pub(super) fn environment(&mut self) -> &mut OperatorEnvironment {
+        self.instance().environment()
+    }
+
     fn now(&mut self) -> Now {
         let processing_time = clock::wall_millis();
-        self.instance.environment().processing_time = processing_time;
+        self.environment().processing_time = processing_time;
         Now {
             watermark: self.watermark,
             processing_time,
@@ -59,16 +89,7 @@ impl OperatorNode {
         }
     }
 
-    pub(super) fn fault(&self, message: String, records: Option<String>) -> Error {
-        Error::Call {
-            operator: self.id.clone(),
-            subtask: self.subtask,
-            records,
-            error: Box::new(CallError::Fault(Fault { row: None, message })),
-        }
-    }
-
-    fn call_error(&self, error: CallError, records: Option<String>) -> Error {
+    pub(super) fn call_error(&self, error: CallError, records: Option<String>) -> Error {
         Error::Call {
             operator: self.id.clone(),
             subtask: self.subtask,
@@ -88,98 +109,65 @@ impl OperatorNode {
             let late = |time: &&i64| **time <= self.watermark && **time != NO_TIME;
             counters.add_late(batch.times.iter().filter(late).count() as u64);
         }
-        let keyed = self.keyed[input as usize];
-        if keyed && batch.keys.has_nulls() {
+        if self.keyed[input as usize] && batch.keys.has_nulls() {
             batch = self.without_null_keys(batch, counters, origins)?;
         }
         if batch.is_empty() {
             return Ok(());
         }
+        match self.call(input, batch)? {
+            Ok(()) if self.environment().rejected.is_empty() => Ok(()),
+            outcome => self.isolate(input, outcome, counters, origins),
+        }
+    }
+
+    /// Calls the guest with a batch, which the environment keeps meanwhile for its outputs to inherit from. The inner error is the
+    /// call's, with the batch that it had no effect on.
+    pub(super) fn call(
+        &mut self,
+        input: u32,
+        batch: Batch,
+    ) -> Result<Result<(), (CallError, Arc<Batch>)>, Error> {
         let now = self.now();
-        let environment = self.instance.environment();
-        let nothing = weir_state::ColumnRef {
-            offsets: &[0],
-            data: &[],
-        };
+        let keyed = self.keyed[input as usize];
+        let state = &mut self.environment().state;
         let interned = if keyed {
-            let keys = weir_state::ColumnRef {
-                offsets: &batch.keys.offsets,
-                data: &batch.keys.data,
-            };
-            environment.state.intern(keys, &batch.hashes)
+            let (offsets, data) = (&batch.keys.offsets, &batch.keys.data);
+            state.intern(weir_state::ColumnRef { offsets, data }, &batch.hashes)
         } else {
-            environment.state.intern(nothing, &[])
+            state.intern(NO_KEYS, &[])
         };
         interned.map_err(|error| self.state_error(error))?;
 
-        let result = if keyed {
-            let state = &self.instance.environment().state;
-            let distinct = (
-                state.distinct().offsets.to_vec(),
-                state.distinct().data.to_vec(),
-            );
-            let index = state.index().to_vec();
-            self.call(
-                input,
-                NullableRef {
-                    present: &[],
-                    offsets: &distinct.0,
-                    data: &distinct.1,
-                },
-                &index,
-                batch,
-                now,
-            )
-        } else {
-            let keys = batch.keys.clone();
-            let distinct = NullableRef {
-                present: &keys.present,
-                offsets: &keys.offsets,
-                data: &keys.data,
-            };
-            self.call(input, distinct, &[], batch, now)
-        };
-        result.map_err(|error| {
-            let row = match &error {
-                CallError::Fault(fault) => fault.row,
-                CallError::Trap { last_words, .. } => {
-                    last_words.as_ref().and_then(|fault| fault.row)
-                }
-                _ => None,
-            };
-            let records = match &self.instance.environment().rows {
-                CallRows::Records(batch) => origins.describe(&batch.origins, row),
-                _ => None,
-            };
-            self.call_error(error, records)
-        })
-    }
-
-    /// Calls the guest with a batch, which the environment keeps meanwhile for its outputs to inherit from.
-    fn call(
-        &mut self,
-        input: u32,
-        distinct: NullableRef<'_>,
-        index: &[u32],
-        batch: Batch,
-        now: Now,
-    ) -> Result<(), CallError> {
         let batch = Arc::new(batch);
-        self.instance.environment().rows = CallRows::Records(batch.clone());
-        self.instance.process(
+        let environment = self.environment();
+        environment.rows = CallRows::Records(batch.clone());
+        let (distinct, index) = if keyed {
+            let keys = environment.state.distinct();
+            let keys = (keys.offsets.to_vec(), keys.data.to_vec());
+            (Some(keys), environment.state.index().to_vec())
+        } else {
+            (None, Vec::new())
+        };
+        let distinct = match &distinct {
+            Some((offsets, data)) => NullableRef {
+                present: &[],
+                offsets,
+                data,
+            },
+            None => nullable(&batch.keys),
+        };
+        let result = self.instance().process(
             GuestBatch {
                 input,
                 distinct,
-                index,
-                values: NullableRef {
-                    present: &batch.values.present,
-                    offsets: &batch.values.offsets,
-                    data: &batch.values.data,
-                },
+                index: &index,
+                values: nullable(&batch.values),
                 times: &batch.times,
             },
             now,
-        )
+        );
+        Ok(result.map_err(|error| (error, batch)))
     }
 
     fn without_null_keys(
@@ -205,60 +193,63 @@ impl OperatorNode {
         Ok(kept)
     }
 
-    pub(super) fn on_timers(&mut self, firing: weir_state::Firing) -> Result<(), Error> {
+    /// Calls the guest with timers that fire. The inner error is the call's; the timers are registered as before then.
+    pub(super) fn fire(&mut self, firing: Arc<weir_state::Firing>) -> Result<(), CallError> {
         let now = self.now();
-        let columns = firing.clone();
-        self.instance.environment().rows = CallRows::Timers(firing);
+        self.environment().rows = CallRows::Timers(firing.clone());
         let due = Firing {
             keys: ColumnRef {
-                offsets: &columns.keys.offsets,
-                data: &columns.keys.data,
+                offsets: &firing.keys.offsets,
+                data: &firing.keys.data,
             },
-            timers: &columns.timers,
+            timers: &firing.timers,
             namespaces: ColumnRef {
-                offsets: &columns.namespaces.offsets,
-                data: &columns.namespaces.data,
+                offsets: &firing.namespaces.offsets,
+                data: &firing.namespaces.data,
             },
-            times: &columns.times,
+            times: &firing.times,
         };
-        self.instance
-            .on_timers(due, now)
-            .map_err(|error| self.call_error(error, None))
+        self.instance().on_timers(due, now)
     }
 
     pub(super) fn on_watermark(&mut self) -> Result<(), Error> {
         let now = self.now();
         self.no_keys()?;
-        self.instance
-            .on_watermark(now)
-            .map_err(|error| self.call_error(error, None))
+        let result = self.instance().on_watermark(now);
+        result.map_err(|error| self.call_error(error, None))
     }
 
     pub(super) fn finish(&mut self) -> Result<(), Error> {
         let now = self.now();
         self.no_keys()?;
-        self.instance
-            .finish(now)
-            .map_err(|error| self.call_error(error, None))
+        let result = self.instance().finish(now);
+        result.map_err(|error| self.call_error(error, None))
     }
 
     fn no_keys(&mut self) -> Result<(), Error> {
-        let environment = self.instance.environment();
+        let environment = self.environment();
         environment.rows = CallRows::Nothing;
-        let nothing = weir_state::ColumnRef {
-            offsets: &[0],
-            data: &[],
-        };
-        environment
-            .state
-            .intern(nothing, &[])
-            .map_err(|error| self.state_error(error))
+        let interned = environment.state.intern(NO_KEYS, &[]);
+        interned.map_err(|error| self.state_error(error))
     }
 
-    pub(super) fn snapshot(&mut self) -> (OperatorSnapshot, Option<weir_state::Snapshot>) {
-        let state = self
-            .stateful
-            .then(|| self.instance.environment().state.snapshot());
+    /// Makes a new instance over the same environment.
+    pub(super) fn replace(&mut self) -> Result<(), Error> {
+        let instance = self
+            .instance
+            .take()
+            .expect("there is an instance between calls");
+        let replaced = instance
+            .replace()
+            .map_err(|error| self.call_error(error, None))?;
+        self.instance = Some(replaced);
+        Ok(())
+    }
+
+    pub(super) fn snapshot(
+        &mut self,
+    ) -> Result<(OperatorSnapshot, Option<weir_state::Snapshot>), Error> {
+        let state = self.stateful.then(|| self.environment().state.snapshot());
         let snapshot = OperatorSnapshot {
             id: self.id.clone(),
             subtask: self.subtask,
@@ -267,6 +258,18 @@ impl OperatorNode {
             file: None,
             finished: self.finished,
         };
-        (snapshot, state)
+        // Whatever an instance has piled up is not state, so a barrier is a good place to let go of it.
+        if self.instance().memory_bytes() > self.memory_mark {
+            self.replace()?;
+        }
+        Ok((snapshot, state))
+    }
+}
+
+fn nullable(column: &crate::batch::Bytes) -> NullableRef<'_> {
+    NullableRef {
+        present: &column.present,
+        offsets: &column.offsets,
+        data: &column.data,
     }
 }

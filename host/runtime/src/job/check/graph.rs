@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Check, Kind};
 use crate::job::model::{
-    DecodePolicy, Delivery, Exchange, Input, Job, NodeId, SinkConnector, SourceConnector,
+    Delivery, ErrorPolicy, Exchange, Input, Job, NodeId, SinkConnector, SourceConnector,
 };
 use crate::job::wording::subject;
 
@@ -89,22 +89,20 @@ impl Check<'_> {
                     .help("remove it, or give it a sink; `blackhole: {}` drops what it gets"),
             );
         }
-        let dead_letters: HashSet<&NodeId> = job
-            .sources
-            .iter()
-            .filter_map(|source| match &source.on_error {
-                DecodePolicy::DeadLetter(sink) => Some(sink),
-                DecodePolicy::Fail | DecodePolicy::Skip => None,
+        let sources = job.sources.iter().map(|source| &source.on_error);
+        let policies = sources.chain(job.operators.iter().map(|operator| &operator.on_error));
+        let dead_letters: HashSet<&NodeId> = policies
+            .filter_map(|policy| match policy {
+                ErrorPolicy::DeadLetter(sink) => Some(sink),
+                ErrorPolicy::Fail | ErrorPolicy::Skip => None,
             })
             .collect();
         for sink in &job.sinks {
             if sink.inputs.is_empty() && !dead_letters.contains(&sink.id) {
                 let title = format!("nothing feeds sink `{}`", sink.id);
-                self.push(
-                    self.report
-                        .error("W0114", sink.place, title)
-                        .help("give it an `input:`, or make it the `dead_letter` of a source"),
-                );
+                self.push(self.report.error("W0114", sink.place, title).help(
+                    "give it an `input:`, or make it the `dead_letter` of a source or operator",
+                ));
             }
         }
     }

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use super::{Check, Kind};
 use crate::job::file::{
-    Component, Edge, ExchangeName, Input as RawInput, NullKeyName, OperatorEntry, PinnedComponent,
-    SinkEntry, SinkFormatName,
+    Component, Edge, ErrorPolicyEntry, ErrorPolicyName, ExchangeName, Input as RawInput,
+    NullKeyName, OperatorEntry, PinnedComponent, SinkEntry, SinkFormatName,
 };
 use crate::job::forms::OneOrMany;
 use crate::job::model::{
-    Exchange, Input, NodeId, NullKey, Operator, Place, Sink, SinkConnector, SinkFormat,
+    ErrorPolicy, Exchange, Input, NodeId, NullKey, Operator, Place, Sink, SinkConnector, SinkFormat,
 };
 use crate::job::suggest::nearest;
 use crate::job::tree::shorten;
@@ -118,6 +118,7 @@ impl Check<'_> {
                 None | Some(NullKeyName::Fail) => NullKey::Fail,
                 Some(NullKeyName::Skip) => NullKey::Skip,
             },
+            on_error: self.error_policy(Kind::Operator, id, raw.on_error)?,
         })
     }
 
@@ -237,22 +238,36 @@ impl Check<'_> {
         })
     }
 
-    /// The sink that the source's dead letters go to.
-    pub(super) fn dead_letter(&self, source: &str, sink: &str) -> Option<NodeId> {
-        let path = ["sources", source, "on_error", "dead_letter"];
+    /// What happens to what node `id` cannot process.
+    pub(super) fn error_policy(
+        &self,
+        kind: Kind,
+        id: &str,
+        raw: Option<ErrorPolicyEntry>,
+    ) -> Option<ErrorPolicy> {
+        Some(match raw {
+            None | Some(ErrorPolicyEntry::Policy(ErrorPolicyName::Fail)) => ErrorPolicy::Fail,
+            Some(ErrorPolicyEntry::Policy(ErrorPolicyName::Skip)) => ErrorPolicy::Skip,
+            Some(ErrorPolicyEntry::DeadLetter(section)) => {
+                ErrorPolicy::DeadLetter(self.dead_letter(kind, id, &section.dead_letter)?)
+            }
+        })
+    }
+
+    /// The sink that the node's dead letters go to.
+    fn dead_letter(&self, kind: Kind, id: &str, sink: &str) -> Option<NodeId> {
+        let path = [kind.section(), id, "on_error", "dead_letter"];
+        let node = subject(&path[..2]);
         let error = match self.known.get(sink) {
             Some(Kind::Sink) => return NodeId::new(sink),
             Some(kind) => {
                 let what = subject(&[kind.section(), sink]);
-                let title =
-                    format!("dead letters of source `{source}` go to {what}, which is not a sink");
+                let title = format!("dead letters of {node} go to {what}, which is not a sink");
                 self.error("W0115", &path, title)
             }
             None => {
                 let name = shorten(sink);
-                let title = format!(
-                    "dead letters of source `{source}` go to `{name}`, which does not exist"
-                );
+                let title = format!("dead letters of {node} go to `{name}`, which does not exist");
                 self.error("W0115", &path, title)
             }
         };

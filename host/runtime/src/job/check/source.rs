@@ -5,13 +5,13 @@ use glob::Pattern;
 use super::{Check, Kind};
 use crate::batch::MAX_RECORD_BYTES;
 use crate::job::file::{
-    CompressionName, CsvSection, DecodeError, DecodePolicyName, EventTimeSection, FileSource,
-    FormatName, GeneratorSource, SourceEntry, TimeFormatName,
+    CompressionName, CsvSection, EventTimeSection, FileSource, FormatName, GeneratorSource,
+    SourceEntry, TimeFormatName,
 };
 use crate::job::forms::{Count, DurationText, OneOrMany};
 use crate::job::model::{
-    Compression, DecodePolicy, EventTime, Format, Generator, KeySelector, NodeId, Source,
-    SourceConnector, TimeFormat,
+    Compression, EventTime, Format, Generator, KeySelector, NodeId, Source, SourceConnector,
+    TimeFormat,
 };
 use crate::job::tree::shorten;
 use crate::job::wording::subject;
@@ -78,13 +78,7 @@ impl Check<'_> {
         let rate = raw
             .rate
             .map(|rate| self.number(&path("rate"), Some(rate), 1..=u64::MAX, 1));
-        let on_error = match raw.on_error {
-            None | Some(DecodeError::Policy(DecodePolicyName::Fail)) => DecodePolicy::Fail,
-            Some(DecodeError::Policy(DecodePolicyName::Skip)) => DecodePolicy::Skip,
-            Some(DecodeError::DeadLetter(section)) => {
-                DecodePolicy::DeadLetter(self.dead_letter(id, &section.dead_letter)?)
-            }
-        };
+        let on_error = self.error_policy(Kind::Source, id, raw.on_error)?;
         let (connector, format) = connector?;
         one.then_some(Source {
             id: NodeId::new(id)?,

@@ -26,7 +26,7 @@ pub(in crate::job) struct SourceEntry {
     pub event_time: Option<EventTimeSection>,
     /// What happens to input that cannot be decoded. Default: fail.
     #[serde(default, deserialize_with = "lenient")]
-    pub on_error: Option<DecodeError>,
+    pub on_error: Option<ErrorPolicyEntry>,
     /// Reads at most so many records a second, all subtasks together.
     #[serde(default, deserialize_with = "lenient")]
     #[schemars(range(min = 1))]
@@ -177,9 +177,9 @@ pub(in crate::job) enum TimeFormatName {
 /// What happens to input that cannot be decoded.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-pub(in crate::job) enum DecodeError {
+pub(in crate::job) enum ErrorPolicyEntry {
     /// By a word.
-    Policy(DecodePolicyName),
+    Policy(ErrorPolicyName),
     /// It goes to a sink.
     DeadLetter(DeadLetterSection),
 }
@@ -187,7 +187,7 @@ pub(in crate::job) enum DecodeError {
 /// What happens to input that cannot be decoded.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::job) enum DecodePolicyName {
+pub(in crate::job) enum ErrorPolicyName {
     /// The job fails, naming file and line.
     Fail,
     /// It is counted and left out.

@@ -110,7 +110,7 @@ fn the_shortest_job_has_the_documented_defaults() {
     );
     assert_eq!(
         (&source.on_error, source.rate, &source.key),
-        (&DecodePolicy::Fail, None, &None)
+        (&ErrorPolicy::Fail, None, &None)
     );
     assert_eq!(job.sinks[0].connector, SinkConnector::Stdout);
     assert_eq!(job.sinks[0].place, Place { line: 4, column: 9 });
@@ -159,7 +159,7 @@ fn a_job_with_everything() {
     assert_eq!(event_time.idle, Duration::from_secs(10));
     assert_eq!(
         source.on_error,
-        DecodePolicy::DeadLetter(NodeId::new("rejects").expect("an id"))
+        ErrorPolicy::DeadLetter(NodeId::new("rejects").expect("an id"))
     );
     assert_eq!(source.rate, Some(1000));
 
@@ -300,6 +300,7 @@ operators:
     input: [{from: "in", exchange: by-key}]
     config: null
     null_key: fail
+    on_error: fail
 sinks:
   out:
     input: [{from: "op"}]

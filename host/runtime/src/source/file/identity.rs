@@ -81,7 +81,7 @@ pub(super) fn check(
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(Error::Changed(format!(
                 "source `{source}`: {name} is gone, but was not read to its end ({} bytes when the job first started); \
-                 put it back, or start over with `--fresh`",
+                 put it back, or move the output away and start over with `--fresh`",
                 recorded.size
             )));
         }
@@ -116,7 +116,7 @@ pub(super) fn check(
 pub(super) fn changed(source: &NodeId, name: &str, what: &str) -> Error {
     Error::Changed(format!(
         "source `{source}`: {name} was changed while the job depends on it: {what}; \
-         put the old file back, or start over with `--fresh`"
+         put the old file back, or move the output away and start over with `--fresh`"
     ))
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::job::model::{
-    DecodePolicy, EventTime, KeySelector, Place, Source, SourceConnector, TimeFormat,
+    ErrorPolicy, EventTime, KeySelector, Place, Source, SourceConnector, TimeFormat,
 };
 use crate::source::collected::Collected;
 use crate::source::{assign, discover, open, resume};
@@ -29,7 +29,7 @@ pub(in crate::source) fn source(paths: &[&str], format: Format) -> Source {
         format,
         key: None,
         event_time: None,
-        on_error: DecodePolicy::Fail,
+        on_error: ErrorPolicy::Fail,
         rate: None,
         parallelism: None,
     }
@@ -520,14 +520,14 @@ fn decode_errors_follow_the_policy() {
         "{text}"
     );
 
-    input.source.on_error = DecodePolicy::Skip;
+    input.source.on_error = ErrorPolicy::Skip;
     let seen = input.read_all().unwrap();
     assert_eq!(
         (seen.texts(), &seen.skipped),
         (vec!["{\"a\":1}", "{\"a\":2}"], &vec![0, 0])
     );
 
-    input.source.on_error = DecodePolicy::DeadLetter(NodeId::new("rejects").unwrap());
+    input.source.on_error = ErrorPolicy::DeadLetter(NodeId::new("rejects").unwrap());
     let seen = input.read_all().unwrap();
     assert_eq!(seen.texts().len(), 2);
     assert_eq!(
@@ -551,7 +551,7 @@ fn a_damaged_csv_row_costs_that_row() {
         CSV,
         &[("a", b"a,b\n1,2\n1,2,3\n\"1\"x,2\n3,4\n\"5,6\n7,8\n")],
     );
-    input.source.on_error = DecodePolicy::DeadLetter(NodeId::new("rejects").unwrap());
+    input.source.on_error = ErrorPolicy::DeadLetter(NodeId::new("rejects").unwrap());
     let seen = input.read_all().unwrap();
     assert_eq!(
         seen.texts(),
@@ -581,7 +581,7 @@ fn a_damaged_csv_row_costs_that_row() {
 fn a_header_that_does_not_fit_names_the_file_whatever_the_policy() {
     for content in [&b"a,a\n"[..], b"a,,b\n", b"a,\"b\n"] {
         let mut input = Input::new(CSV, &[("bad.csv", content)]);
-        input.source.on_error = DecodePolicy::Skip;
+        input.source.on_error = ErrorPolicy::Skip;
         let error = input.read_all().unwrap_err();
         assert_eq!(error.code(), "W0604");
         assert!(error.to_string().contains("bad.csv"), "{error}");
@@ -596,7 +596,7 @@ fn a_line_over_the_limit_costs_that_line() {
     let mut input = Input::new(Format::Json, &[("a", &content)]);
     let error = input.read_all().unwrap_err().to_string();
     assert!(error.contains("line 2: longer than 64 MiB"), "{error}");
-    input.source.on_error = DecodePolicy::DeadLetter(NodeId::new("rejects").unwrap());
+    input.source.on_error = ErrorPolicy::DeadLetter(NodeId::new("rejects").unwrap());
     let seen = input.read_all().unwrap();
     assert_eq!(seen.texts(), ["1", "2"]);
     assert_eq!(seen.dead_letters[0]["cut"], true);

@@ -1,0 +1,276 @@
+//! What happens when a guest fails on records or timers: smaller and smaller calls until the one that fails is alone, and then what the
+//! operator's policy says.
+//!
+//! A failed call has no effects, so calling again with fewer rows is safe; results do not depend on where batches are cut. A row that the
+//! guest names is tried first: what lies before it should pass. A call that only asked for more than a call may carry passes
+//! once it is small enough, and nobody hears of it.
+
+use std::sync::Arc;
+
+use weir_operator::CallError;
+use weir_state::Firing;
+
+use super::Error;
+use super::environment::CallRows;
+use super::node::OperatorNode;
+use crate::batch::{Batch, NO_TIME, Origin};
+use crate::decode::dead_letter;
+use crate::job::model::ErrorPolicy;
+use crate::log;
+use crate::metrics::{Counters, Origins};
+
+/// Faults that a policy which goes on logs one by one; after that they are only counted.
+const FAULTS_LOGGED: u32 = 10;
+
+/// How a call of timers ended.
+pub(super) enum Fired {
+    /// The timers are gone, their effects or their letters are there.
+    Done,
+    /// It failed: try again with so many at most.
+    Fewer(usize),
+}
+
+/// The row that a guest's failure names.
+fn named_row(error: &CallError) -> Option<u32> {
+    match error {
+        CallError::Fault(fault) => fault.row,
+        CallError::Trap { last_words, .. } => last_words.as_ref().and_then(|fault| fault.row),
+        _ => None,
+    }
+}
+
+/// Where to cut `rows` rows (more than one) after `error`: ascending, exclusive of both ends.
+fn cuts(error: &CallError, rows: usize) -> Vec<usize> {
+    match named_row(error)
+        .map(|row| row as usize)
+        .filter(|row| *row < rows)
+    {
+        Some(row) => [row, row + 1]
+            .into_iter()
+            .filter(|cut| (1..rows).contains(cut))
+            .collect(),
+        None => vec![rows / 2],
+    }
+}
+
+impl OperatorNode {
+    /// Goes on after a call of records that failed or in which the guest gave records up.
+    pub(super) fn isolate(
+        &mut self,
+        input: u32,
+        mut outcome: Result<(), (CallError, Arc<Batch>)>,
+        counters: &Counters,
+        origins: &Origins,
+    ) -> Result<(), Error> {
+        // What is still to be done, the next on top.
+        let mut left: Vec<Batch> = Vec::new();
+        loop {
+            match outcome {
+                Ok(()) => self.settle_rejected(counters, origins)?,
+                Err((error, batch)) => {
+                    self.mend(&error)?;
+                    if batch.len() == 1 {
+                        self.give_up(&batch, 0, error, counters, origins)?;
+                    } else if matches!(error, CallError::Deadline { .. })
+                        && self.on_error == ErrorPolicy::Fail
+                    {
+                        // Finding the record would take the deadline again and again.
+                        let records = origins.describe(&batch.origins, named_row(&error));
+                        return Err(self.call_error(error, records));
+                    } else {
+                        let mut end = batch.len();
+                        for cut in cuts(&error, batch.len()).into_iter().rev().chain([0]) {
+                            left.push(batch.rows(cut..end));
+                            end = cut;
+                        }
+                    }
+                }
+            }
+            match left.pop() {
+                Some(batch) => outcome = self.call(input, batch)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Calls the guest with timers; see [`Fired`]. Timers that fail alone are dropped by policies that go on.
+    pub(super) fn on_timers(
+        &mut self,
+        firing: Firing,
+        counters: &Counters,
+        origins: &Origins,
+    ) -> Result<Fired, Error> {
+        let firing = Arc::new(firing);
+        let Err(error) = self.fire(firing.clone()) else {
+            self.settle_rejected(counters, origins)?;
+            return Ok(Fired::Done);
+        };
+        self.mend(&error)?;
+        if firing.len() > 1 {
+            return Ok(Fired::Fewer(cuts(&error, firing.len())[0]));
+        }
+        self.give_up_timer(&firing, 0, error, counters)?;
+        // Popped once more and applied without the guest, it is gone.
+        let state = &mut self.environment().state;
+        let popped = state.pop_due(1).and_then(|_| {
+            state.begin(NO_TIME);
+            state.apply()
+        });
+        popped.map_err(|error| self.state_error(error))?;
+        Ok(Fired::Done)
+    }
+
+    /// After a failed call: the host's own errors end the job, an instance that died is replaced.
+    fn mend(&mut self, error: &CallError) -> Result<(), Error> {
+        match error {
+            CallError::Fault(_) => Ok(()),
+            CallError::Host(_) => Ok(()),
+            _ => self.replace(),
+        }
+    }
+
+    /// Rows that the guest gave up itself, their effects withheld.
+    fn settle_rejected(&mut self, counters: &Counters, origins: &Origins) -> Result<(), Error> {
+        let rejected = std::mem::take(&mut self.environment().rejected);
+        if rejected.is_empty() {
+            return Ok(());
+        }
+        let rows = std::mem::take(&mut self.environment().rows);
+        for fault in rejected {
+            let row = fault.row.unwrap_or(0) as usize;
+            let error = CallError::Fault(fault);
+            match &rows {
+                CallRows::Records(batch) => self.give_up(batch, row, error, counters, origins)?,
+                CallRows::Timers(firing) => self.give_up_timer(firing, row, error, counters)?,
+                CallRows::Nothing => return Err(self.call_error(error, None)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the policy says of record `row` of `batch`.
+    fn give_up(
+        &mut self,
+        batch: &Batch,
+        row: usize,
+        error: CallError,
+        counters: &Counters,
+        origins: &Origins,
+    ) -> Result<(), Error> {
+        let origin = batch.origins[row];
+        let record = origins.describe(&[origin], Some(0));
+        if self.ends_the_job(&error) {
+            return Err(self.call_error(error, record));
+        }
+        let letter = dead_letter::Operator {
+            operator: &self.id,
+            component: &self.component,
+            record: record.as_deref(),
+            error: error.to_string(),
+            key: batch.keys.get(row),
+            value: batch.values.get(row),
+            time: Some(batch.times[row]).filter(|time| *time != NO_TIME),
+        };
+        let letter = letter.to_json();
+        self.set_aside(&error, record.as_deref(), letter, origin, counters);
+        Ok(())
+    }
+
+    /// What the policy says of timer `row` of `firing`.
+    fn give_up_timer(
+        &mut self,
+        firing: &Firing,
+        row: usize,
+        error: CallError,
+        counters: &Counters,
+    ) -> Result<(), Error> {
+        let name = &self.timers[firing.timers[row] as usize];
+        let record = format!("timer `{name}` at {}", firing.times[row]);
+        if self.ends_the_job(&error) {
+            return Err(self.call_error(error, Some(record)));
+        }
+        let letter = dead_letter::Operator {
+            operator: &self.id,
+            component: &self.component,
+            record: Some(&record),
+            error: error.to_string(),
+            key: Some(firing.keys.as_ref().get(row)),
+            value: None,
+            time: Some(firing.times[row]),
+        };
+        let letter = letter.to_json();
+        self.set_aside(&error, Some(&record), letter, Origin::NONE, counters);
+        Ok(())
+    }
+
+    /// Whether no policy can go on: the policy says so, or nothing is known against the record.
+    fn ends_the_job(&self, error: &CallError) -> bool {
+        self.on_error == ErrorPolicy::Fail || matches!(error, CallError::Host(_))
+    }
+
+    fn set_aside(
+        &mut self,
+        error: &CallError,
+        record: Option<&str>,
+        letter: Vec<u8>,
+        origin: Origin,
+        counters: &Counters,
+    ) {
+        let what = match self.on_error {
+            ErrorPolicy::DeadLetter(_) => {
+                counters.add_dead(1);
+                let mut batch = Batch::default();
+                batch.push(None, 0, Some(&letter), NO_TIME, origin);
+                let port = self.dead_letters;
+                self.environment().produced.push((port, batch));
+                "went to the dead letters"
+            }
+            ErrorPolicy::Skip | ErrorPolicy::Fail => {
+                counters.add_skipped(1);
+                "was left out"
+            }
+        };
+        self.faults_logged += 1;
+        if self.faults_logged <= FAULTS_LOGGED {
+            let record = record.unwrap_or("a record");
+            log::warn(&format!(
+                "[W0404] operator `{}`: {record} {what}: {error}",
+                self.id
+            ));
+            if self.faults_logged == FAULTS_LOGGED {
+                log::warn(&format!(
+                    "operator `{}`: further ones are only counted",
+                    self.id
+                ));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_operator::Fault;
+
+    use super::*;
+
+    fn fault(row: Option<u32>) -> CallError {
+        CallError::Fault(Fault {
+            row,
+            message: "no".into(),
+        })
+    }
+
+    #[test]
+    fn a_named_row_is_cut_out_and_anything_else_is_halved() {
+        assert_eq!(cuts(&fault(Some(3)), 10), [3, 4]);
+        assert_eq!(cuts(&fault(Some(0)), 10), [1]);
+        assert_eq!(cuts(&fault(Some(9)), 10), [9]);
+        assert_eq!(
+            cuts(&fault(Some(10)), 10),
+            [5],
+            "a row that is not there says nothing"
+        );
+        assert_eq!(cuts(&fault(None), 3), [1]);
+        assert_eq!(cuts(&CallError::Output { limit: 1 }, 2), [1]);
+    }
+}
