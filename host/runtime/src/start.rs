@@ -42,24 +42,21 @@ pub fn placed(diagnostic: Diagnostic, job: &Job, place: Place) -> Diagnostic {
 ///
 /// # Errors
 /// All that is wrong, not only the first.
-pub fn check(
-    job: &Job,
-    engine: &Engine,
-    limits: &Limits,
-    parallelism: u16,
-) -> Result<Checked, Vec<Diagnostic>> {
+pub fn check(job: &Job, engine: &Engine, parallelism: u16) -> Result<Checked, Vec<Diagnostic>> {
     let mut problems = Vec::new();
     let mut operators = Vec::new();
     // One file may serve several operators; it is compiled once.
     let mut compiled: Vec<(PathBuf, Component)> = Vec::new();
     for operator in &job.operators {
+        let limits = limits(operator);
         match load(job, operator, engine, &mut compiled).and_then(|component| {
             let description = component
-                .describe(Some(&operator.config), limits)
+                .describe(Some(&operator.config), &limits)
                 .map_err(|error| describe_problem(job, operator, &error))?;
             Ok(LoadedOperator {
                 component,
                 description,
+                limits,
             })
         }) {
             Ok(loaded) => operators.push(loaded),
@@ -81,6 +78,22 @@ pub fn check(
         problems.into_iter().map(diagnostic).collect::<Vec<_>>()
     })?;
     Ok(Checked { operators, plan })
+}
+
+/// The operator's limits over the loader's defaults.
+fn limits(operator: &Operator) -> Limits {
+    let (asked, default) = (&operator.limits, Limits::default());
+    let bytes = |asked: Option<u64>, default| {
+        asked.map_or(default, |bytes| {
+            usize::try_from(bytes).unwrap_or(usize::MAX)
+        })
+    };
+    Limits {
+        memory_bytes: bytes(asked.memory, default.memory_bytes),
+        call_time: asked.call_time.unwrap_or(default.call_time),
+        output_bytes: bytes(asked.output, default.output_bytes),
+        value_bytes: bytes(asked.value, default.value_bytes),
+    }
 }
 
 fn load(

@@ -46,6 +46,8 @@ pub struct LoadedOperator {
     pub component: Component,
     /// Its description under the job's configuration.
     pub description: Description,
+    /// What its instances may use up.
+    pub limits: Limits,
 }
 
 /// What every attempt of a run has in common.
@@ -57,8 +59,6 @@ pub struct Blueprint {
     pub plan: Plan,
     /// Its operators' components, in the order of the job.
     pub operators: Vec<LoadedOperator>,
-    /// Limits of guests.
-    pub limits: Limits,
     /// Where state files are, if the job takes checkpoints.
     pub state_files: Option<StateFiles>,
     /// Whether alignment blocks channels: under exactly once.

@@ -168,11 +168,7 @@ impl Worker {
         };
         let mut instance = loaded
             .component
-            .instantiate(
-                &loaded.description,
-                self.blueprint.limits.clone(),
-                environment,
-            )
+            .instantiate(&loaded.description, loaded.limits.clone(), environment)
             .map_err(call_error)?;
         instance.open(&operator.config).map_err(call_error)?;
         let inputs = &plan.nodes[node].inputs;
@@ -181,7 +177,7 @@ impl Worker {
             parallelism,
             component: loaded.component.sha256().to_owned(),
             instance: Some(instance),
-            memory_mark: self.blueprint.limits.memory_bytes / 2,
+            memory_mark: loaded.limits.memory_bytes / 2,
             timers: loaded
                 .description
                 .timers

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::Parser;
-use weir_operator::{Engine, Limits};
+use weir_operator::Engine;
 
 use crate::diagnostic::{self, Diagnostic, ExitCode};
 use crate::job::model::Job;
@@ -113,12 +113,11 @@ fn check_verb(args: &Check) -> ExitCode {
                 );
             }
         };
-        let checked = start::check(&job, &engine, &Limits::default(), start::parallelism(&job))
-            .and_then(|checked| {
-                start::check_inputs(&job)?;
-                start::check_directories(&job, false)?;
-                Ok(checked)
-            });
+        let checked = start::check(&job, &engine, start::parallelism(&job)).and_then(|checked| {
+            start::check_inputs(&job)?;
+            start::check_directories(&job, false)?;
+            Ok(checked)
+        });
         match checked {
             Ok(checked) => said = start::outline(&job, &checked),
             Err(problems) => return refuse(&problems, ExitCode::InvalidJob),

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::forms::{DurationText, Entries, OneOrMany, lenient};
+use super::forms::{DurationText, Entries, OneOrMany, SizeText, lenient};
 
 pub(super) use source::*;
 
@@ -184,6 +184,9 @@ pub(super) struct OperatorEntry {
     /// What happens to a record that the component fails on. Default: fail.
     #[serde(default, deserialize_with = "lenient")]
     pub on_error: Option<ErrorPolicyEntry>,
+    /// What the component may use up.
+    #[serde(default, deserialize_with = "lenient")]
+    pub limits: Option<LimitsSection>,
     /// What happens to a record without a key where keys are needed. Default: fail.
     #[serde(default, deserialize_with = "lenient")]
     pub null_key: Option<NullKeyName>,
@@ -213,6 +216,24 @@ pub(super) struct PinnedComponent {
     /// SHA-256 of the file, 64 hexadecimal digits.
     #[serde(default, deserialize_with = "lenient")]
     pub sha256: Option<String>,
+}
+
+/// What one instance of a component may use up.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LimitsSection {
+    /// Its memory. Default: 512MiB.
+    #[serde(default, deserialize_with = "lenient")]
+    pub memory: Option<SizeText>,
+    /// Time a call may take, a call being a batch of up to 1,024 records. Default: 30s.
+    #[serde(default, deserialize_with = "lenient")]
+    pub call_time: Option<DurationText>,
+    /// What a call may emit, and apart from that what it may write to state. Default: 64MiB.
+    #[serde(default, deserialize_with = "lenient")]
+    pub output: Option<SizeText>,
+    /// A single key, value, item, name or namespace. Default: 64MiB.
+    #[serde(default, deserialize_with = "lenient")]
+    pub value: Option<SizeText>,
 }
 
 /// What happens to a record without a key where keys are needed.

@@ -252,6 +252,47 @@ impl JsonSchema for DurationText {
     }
 }
 
+/// A size with its unit.
+pub(super) struct SizeText(pub u64);
+
+impl<'de> Deserialize<'de> for SizeText {
+    fn deserialize<D: Deserializer<'de>>(decoder: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = SizeText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a size like `64MiB`")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<SizeText, E> {
+                text.parse()
+                    .map(|units::ByteSize(bytes)| SizeText(bytes))
+                    .map_err(|error| E::custom(format!("{error}\n{}", error.remedy)))
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<SizeText, E> {
+                self.visit_str(&number.to_string())
+            }
+        }
+        decoder.deserialize_newtype_struct(SHAPE, Text)
+    }
+}
+
+impl JsonSchema for SizeText {
+    fn schema_name() -> Cow<'static, str> {
+        "Size".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A whole number with its unit: 100B, 64MiB, 2GB.",
+            "type": "string",
+            "pattern": r"^\d+(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)$",
+        })
+    }
+}
+
 /// A number, or `unbounded`.
 #[derive(Default)]
 pub(super) enum Count {

@@ -31,11 +31,6 @@ const FIELDS: &[(&str, &str, &str)] = &[
         "watch",
         "leave it out; the files that are there at the start are read",
     ),
-    (
-        "OperatorEntry",
-        "limits",
-        "leave it out; the built-in limits hold",
-    ),
     ("SinkEntry", "kafka", "use `file`, `stdout` or `blackhole`"),
     ("SinkEntry", "roll", "leave it out"),
     (

@@ -350,8 +350,23 @@ pub struct Operator {
     pub parallelism: Option<u16>,
     /// A null key at a keyed input.
     pub null_key: NullKey,
+    /// What an instance of the component may use up.
+    pub limits: Limits,
     /// What happens to a record that the component fails on.
     pub on_error: ErrorPolicy,
+}
+
+/// What an instance of a component may use up. What is not set has the loader's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of its memory.
+    pub memory: Option<u64>,
+    /// Time of a call.
+    pub call_time: Option<Duration>,
+    /// Bytes that a call may emit, and apart from that write to state.
+    pub output: Option<u64>,
+    /// Bytes of a single key, value, item, name or namespace.
+    pub value: Option<u64>,
 }
 
 /// A null key at a keyed input.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::model::{
-    Compression, Delivery, ErrorPolicy, Exchange, Format, Input, Job, KeySelector, NullKey,
+    Compression, Delivery, ErrorPolicy, Exchange, Format, Input, Job, KeySelector, Limits, NullKey,
     Operator, Restart, Sink, SinkConnector, SinkFormat, Source, SourceConnector, TimeFormat,
 };
-use crate::units::format_duration;
+use crate::units::{ByteSize, format_duration};
 
 /// Stands for a value that must not be shown.
 const REDACTED: &str = "<redacted>";
@@ -261,6 +261,18 @@ fn source(source: &Source) -> Out {
         .into()
 }
 
+fn limits(limits: &Limits) -> Option<Out> {
+    let size = |bytes: Option<u64>| bytes.map(|bytes| word(&ByteSize(bytes).to_string()));
+    (*limits != Limits::default()).then(|| {
+        Map::default()
+            .maybe("memory", size(limits.memory))
+            .maybe("call_time", limits.call_time)
+            .maybe("output", size(limits.output))
+            .maybe("value", size(limits.value))
+            .into()
+    })
+}
+
 fn error_policy(policy: &ErrorPolicy) -> Out {
     match policy {
         ErrorPolicy::Fail => word("fail"),
@@ -304,6 +316,7 @@ fn operator(operator: &Operator) -> Out {
     map.with("config", json(&config))
         .with("null_key", word(null_key))
         .with("on_error", error_policy(&operator.on_error))
+        .maybe("limits", limits(&operator.limits))
         .maybe("parallelism", operator.parallelism.map(u64::from))
         .into()
 }

@@ -18,7 +18,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, atomic};
 use std::time::Duration;
 
-use weir_operator::{Engine, Limits};
+use weir_operator::Engine;
 
 use crate::attempt::{Beginning, Blueprint};
 use crate::checkpoint::manifest::{Identity, SinkEntry};
@@ -151,13 +151,11 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
     let engine = Engine::new().map_err(|error| internal("cannot start wasmtime", error))?;
     let _ticker =
         Ticker::start(&engine).map_err(|error| internal("cannot start a thread", error))?;
-    let limits = Limits::default();
     let parallelism = start::parallelism(&job);
-    let checked =
-        start::check(&job, &engine, &limits, parallelism).map_err(|problems| Refused {
-            problems,
-            code: ExitCode::InvalidJob,
-        })?;
+    let checked = start::check(&job, &engine, parallelism).map_err(|problems| Refused {
+        problems,
+        code: ExitCode::InvalidJob,
+    })?;
     start::check_directories(&job, true).map_err(|problems| Refused {
         problems,
         code: ExitCode::StartRefused,
@@ -169,7 +167,6 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
     let mut blueprint = Blueprint {
         plan: checked.plan,
         operators: checked.operators,
-        limits,
         state_files: None,
         blocking: guarantee.blocks(),
         job,

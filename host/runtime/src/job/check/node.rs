@@ -1,19 +1,29 @@
 //! Operators, sinks, and what feeds them.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use super::{Check, Kind};
 use crate::job::file::{
     Component, Edge, ErrorPolicyEntry, ErrorPolicyName, ExchangeName, Input as RawInput,
-    NullKeyName, OperatorEntry, PinnedComponent, SinkEntry, SinkFormatName,
+    LimitsSection, NullKeyName, OperatorEntry, PinnedComponent, SinkEntry, SinkFormatName,
 };
-use crate::job::forms::OneOrMany;
+use crate::job::forms::{OneOrMany, SizeText};
 use crate::job::model::{
-    ErrorPolicy, Exchange, Input, NodeId, NullKey, Operator, Place, Sink, SinkConnector, SinkFormat,
+    ErrorPolicy, Exchange, Input, Limits, NodeId, NullKey, Operator, Place, Sink, SinkConnector,
+    SinkFormat,
 };
 use crate::job::suggest::nearest;
 use crate::job::tree::shorten;
 use crate::job::wording::{list, subject};
+use crate::units::ByteSize;
+
+/// What a component's memory can be limited to. Addresses in it have 32 bits.
+const MEMORY_LIMIT: RangeInclusive<u64> = 1 << 20..=4 << 30;
+
+/// What a call's output and a value can be limited to: what fits one host call.
+const CALL_LIMIT: RangeInclusive<u64> = 1..=64 << 20;
 
 impl Check<'_> {
     /// Checks that one connector is there, and reports otherwise.
@@ -118,6 +128,7 @@ impl Check<'_> {
                 None | Some(NullKeyName::Fail) => NullKey::Fail,
                 Some(NullKeyName::Skip) => NullKey::Skip,
             },
+            limits: self.limits(id, raw.limits),
             on_error: self.error_policy(Kind::Operator, id, raw.on_error)?,
         })
     }
@@ -236,6 +247,33 @@ impl Check<'_> {
             }),
             place: self.tree.place_of(&path),
         })
+    }
+
+    fn limits(&self, id: &str, raw: Option<LimitsSection>) -> Limits {
+        let Some(raw) = raw else {
+            return Limits::default();
+        };
+        let size = |field, given: Option<SizeText>, range: RangeInclusive<u64>| {
+            let path = ["operators", id, "limits", field];
+            given.map(|SizeText(bytes)| {
+                if !range.contains(&bytes) {
+                    let title = format!("{} is {}", subject(&path), ByteSize(bytes));
+                    let (least, most) = (ByteSize(*range.start()), ByteSize(*range.end()));
+                    let note = format!("it must be {least} to {most}");
+                    self.push(self.error("W0109", &path, title).note(note));
+                }
+                bytes
+            })
+        };
+        let path = ["operators", id, "limits", "call_time"];
+        Limits {
+            memory: size("memory", raw.memory, MEMORY_LIMIT),
+            call_time: raw
+                .call_time
+                .map(|time| self.duration(&path, Some(time), Duration::ZERO)),
+            output: size("output", raw.output, CALL_LIMIT),
+            value: size("value", raw.value, CALL_LIMIT),
+        }
     }
 
     /// What happens to what node `id` cannot process.

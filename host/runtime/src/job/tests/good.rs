@@ -37,6 +37,8 @@ operators:
   daily:
     component: {file: build/daily.wasm, sha256: 9F2C9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c}
     input: {from: clean.ok, exchange: by-key}
+    on_error: {dead_letter: rejects}
+    limits: {memory: 1GiB, call_time: 5s, output: 8MiB, value: 1MiB}
     config: {min_flights: 10, password: "x${SECRET}", note: $$5, deep: [1, -2, 1.5, null, true, {a: b}]}
     null_key: skip
     parallelism: 4
@@ -182,6 +184,21 @@ fn a_job_with_everything() {
     assert_eq!(
         (daily.null_key, daily.parallelism),
         (NullKey::Skip, Some(4))
+    );
+    let rejects = ErrorPolicy::DeadLetter(NodeId::new("rejects").expect("an id"));
+    assert_eq!(
+        (&clean.on_error, &daily.on_error),
+        (&ErrorPolicy::Fail, &rejects)
+    );
+    let limits = Limits {
+        memory: Some(1 << 30),
+        call_time: Some(Duration::from_secs(5)),
+        output: Some(8 << 20),
+        value: Some(1 << 20),
+    };
+    assert_eq!(
+        (&clean.limits, &daily.limits),
+        (&Limits::default(), &limits)
     );
     let input = &daily.inputs[0];
     assert_eq!(
