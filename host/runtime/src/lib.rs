@@ -20,6 +20,7 @@ pub mod graph;
 pub mod job;
 pub mod log;
 pub mod metrics;
+pub mod progress;
 pub mod restart;
 pub mod run;
 pub mod signals;

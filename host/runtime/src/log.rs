@@ -14,6 +14,26 @@ const GUEST_LINES_A_SECOND: u32 = 50;
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 static JOB: OnceLock<String> = OnceLock::new();
 
+/// Whether a line that is to be redrawn in place stands on the terminal.
+static DRAWN: AtomicBool = AtomicBool::new(false);
+
+/// Draws a line that the next one, drawn or logged, replaces.
+pub fn draw(text: &str) {
+    clear_line();
+    // Standard error closed: nobody to tell.
+    let _ = write!(std::io::stderr(), "{text}");
+    let _ = std::io::stderr().flush();
+    DRAWN.store(true, Ordering::Relaxed);
+}
+
+/// Takes a drawn line away, so that something else can be printed.
+pub fn clear_line() {
+    if DRAWN.swap(false, Ordering::Relaxed) {
+        // Standard error closed: nobody to tell.
+        let _ = write!(std::io::stderr(), "\r\x1b[2K");
+    }
+}
+
 /// Sets what every line carries, once, at start.
 pub fn start(job: &str, verbose: bool) {
     // A second start (tests in one process) keeps the first name.
@@ -24,7 +44,7 @@ pub fn start(job: &str, verbose: bool) {
 fn line(level: &str, message: &str) {
     let now = clock::timestamp();
     let job = JOB.get().map_or("weir", String::as_str);
-    crate::cli::progress::clear_line();
+    clear_line();
     // Standard error closed: nobody to tell.
     let _ = writeln!(
         std::io::stderr().lock(),

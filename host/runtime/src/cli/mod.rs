@@ -2,7 +2,6 @@
 
 pub mod args;
 pub mod inspect;
-pub mod progress;
 
 use std::io::Write;
 use std::path::Path;
@@ -51,7 +50,7 @@ fn say(text: &str) {
 
 /// Prints what is wrong and gives `code` back.
 fn refuse(problems: &[Diagnostic], code: ExitCode) -> ExitCode {
-    progress::clear_line();
+    crate::log::clear_line();
     say(&diagnostic::render(problems));
     code
 }
@@ -85,7 +84,7 @@ fn run_verb(args: &args::Run) -> ExitCode {
         progress: !args.no_progress,
     };
     let ended = run::run(job, &options, &stop);
-    progress::clear_line();
+    crate::log::clear_line();
     match ended {
         Ok(report) => {
             if report.code == ExitCode::Done {

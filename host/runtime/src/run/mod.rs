@@ -25,10 +25,10 @@ use crate::checkpoint::manifest::{Identity, SinkEntry};
 use crate::checkpoint::{
     self, CheckpointStorage, Driver, LocalDirectory, Ownership, Refusal, Verdict,
 };
-use crate::cli::progress::Progress;
 use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::job::model::{CheckpointSettings, Job, Restart, SinkConnector};
 use crate::metrics::Origins;
+use crate::progress::Progress;
 use crate::restart::{Decision, Restarts};
 use crate::{clock, log, start};
 use failure::Failure;

@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::Report;
-use crate::cli::progress::grouped;
 use crate::diagnostic::ExitCode;
 use crate::job::model::{Job, SinkConnector};
 use crate::metrics::Counters;
+use crate::progress::grouped;
 
 /// What an attempt counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use crate::attempt::{Attempt, Beginning, Blueprint, TaskEvent};
 use crate::channel::Barrier;
 use crate::checkpoint::Driver;
 use crate::checkpoint::coordinator::{self, Action, Coordinator, Event, Setup};
-use crate::cli::progress::{Progress, Sample};
 use crate::job::model::CheckpointSettings;
 use crate::metrics::Origins;
+use crate::progress::{Progress, Sample};
 use crate::restart::Restarts;
 use crate::{clock, log};
 

@@ -1,20 +1,9 @@
 //! The progress line of a job on a terminal: records, rate, share read, checkpoint. Redrawn in place on standard error.
 
-use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use crate::clock;
-
-static DRAWN: AtomicBool = AtomicBool::new(false);
-
-/// Takes the progress line away, so that something else can be printed; it comes back at its next turn.
-pub fn clear_line() {
-    if DRAWN.swap(false, Ordering::Relaxed) {
-        // Standard error closed: nobody to tell.
-        let _ = write!(std::io::stderr(), "\r\x1b[2K");
-    }
-}
 
 /// What the line shows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -97,10 +86,7 @@ impl Progress {
         self.last_read = sample.read;
         let text = line(sample, self.rate);
         if self.enabled {
-            clear_line();
-            let _ = write!(std::io::stderr(), "{text}");
-            let _ = std::io::stderr().flush();
-            DRAWN.store(true, Ordering::Relaxed);
+            crate::log::draw(&text);
         } else {
             crate::log::info(&text);
         }
