@@ -132,7 +132,11 @@ impl Failure {
                     CallError::Host(_) => "could not be served by the host",
                     CallError::Open(_) => "refused its configuration",
                 };
-                failure.permanent = matches!(error, CallError::Contract(_) | CallError::Open(_));
+                failure.permanent = match error {
+                    CallError::Contract(_) | CallError::Open(_) => true,
+                    CallError::Host(error) => repeats(error),
+                    _ => false,
+                };
                 let title =
                     format!("operator `{operator}` subtask {subtask} {what}; the job failed");
                 let problem = with_record(Diagnostic::error("W0401", title), records.as_deref());
@@ -222,4 +226,12 @@ fn is_damage(error: &weir_state::Error) -> bool {
         weir_state::Error::Io { source, .. } => source.kind() == std::io::ErrorKind::InvalidData,
         _ => false,
     }
+}
+
+/// Whether a host's error comes again on every try: the operator's timers never end.
+fn repeats(error: &weir_operator::HostError) -> bool {
+    let state = error
+        .cause()
+        .and_then(|cause| cause.downcast_ref::<weir_state::Error>());
+    matches!(state, Some(weir_state::Error::TimerGenerations { .. }))
 }

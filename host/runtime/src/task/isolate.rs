@@ -68,7 +68,7 @@ impl OperatorNode {
             match outcome {
                 Ok(()) => self.settle_rejected(counters, origins)?,
                 Err((error, batch)) => {
-                    self.mend(&error)?;
+                    let error = self.mend(error)?;
                     if batch.len() == 1 {
                         self.give_up(&batch, 0, error, counters, origins)?;
                     } else if matches!(error, CallError::Deadline { .. })
@@ -105,7 +105,7 @@ impl OperatorNode {
             self.settle_rejected(counters, origins)?;
             return Ok(Fired::Done);
         };
-        self.mend(&error)?;
+        let error = self.mend(error)?;
         if firing.len() > 1 {
             return Ok(Fired::Fewer(cuts(&error, firing.len())[0]));
         }
@@ -121,11 +121,11 @@ impl OperatorNode {
     }
 
     /// After a failed call: the host's own errors end the job, an instance that died is replaced.
-    fn mend(&mut self, error: &CallError) -> Result<(), Error> {
+    fn mend(&mut self, error: CallError) -> Result<CallError, Error> {
         match error {
-            CallError::Fault(_) => Ok(()),
-            CallError::Host(_) => Ok(()),
-            _ => self.replace(),
+            CallError::Host(_) => Err(self.call_error(error, None)),
+            CallError::Fault(_) => Ok(error),
+            _ => self.replace().map(|()| error),
         }
     }
 
@@ -159,7 +159,7 @@ impl OperatorNode {
     ) -> Result<(), Error> {
         let origin = batch.origins[row];
         let record = origins.describe(&[origin], Some(0));
-        if self.ends_the_job(&error) {
+        if self.on_error == ErrorPolicy::Fail {
             return Err(self.call_error(error, record));
         }
         let letter = dead_letter::Operator {
@@ -186,7 +186,7 @@ impl OperatorNode {
     ) -> Result<(), Error> {
         let name = &self.timers[firing.timers[row] as usize];
         let record = format!("timer `{name}` at {}", firing.times[row]);
-        if self.ends_the_job(&error) {
+        if self.on_error == ErrorPolicy::Fail {
             return Err(self.call_error(error, Some(record)));
         }
         let letter = dead_letter::Operator {
@@ -201,11 +201,6 @@ impl OperatorNode {
         let letter = letter.to_json();
         self.set_aside(&error, Some(&record), letter, Origin::NONE, counters);
         Ok(())
-    }
-
-    /// Whether no policy can go on: the policy says so, or nothing is known against the record.
-    fn ends_the_job(&self, error: &CallError) -> bool {
-        self.on_error == ErrorPolicy::Fail || matches!(error, CallError::Host(_))
     }
 
     fn set_aside(
