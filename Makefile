@@ -5,7 +5,8 @@ CARGO ?= cargo
 # Test binaries run a host that can be killed at named points; the demo and the benchmarks run one that cannot.
 TEST_FEATURES := weir/fault-points
 
-# Host and tests share one profile, so that wasmtime is built once for linking and once for checking.
+# Host and tests share one profile, so that wasmtime is built once for linking and once for checking. `--bin NAME` instead of
+# `-p PACKAGE` for the same reason: features are then those of the whole workspace, whatever is built.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak bench lint licences guests setup setup-lint
@@ -15,19 +16,19 @@ help: ## list the targets
 
 demo: setup ## run a job over the flights of 2013, kill it twice, show that nothing is lost or doubled
 	@scripts/build-guests flights-clean flights-daily
-	$(CARGO) build --release -p weir
+	$(CARGO) build --release --bin weir
 	@examples/flights/demo
 
 test: setup guests lint ## everything CI checks: lints, documentation, unit and integration tests, a sample of the soak
+	$(CARGO) build --release --bin weir --features $(TEST_FEATURES)
 	$(CARGO) test --release --workspace --features $(TEST_FEATURES)
 
 soak: setup guests ## kill the host at least 200 times and compare with uninterrupted runs (many minutes)
-	$(CARGO) build --release -p weir --features $(TEST_FEATURES)
-	$(CARGO) run --release -p weir-tests --bin soak
+	$(CARGO) build --release --bin weir --features $(TEST_FEATURES)
+	$(CARGO) run --release --bin soak --features $(TEST_FEATURES)
 
 bench: setup guests ## measure keyed count beside a plain Rust loop; JSON lines
-	$(CARGO) build --release -p weir
-	$(CARGO) run --release -p weir-tests --bin bench
+	$(CARGO) run --release --bin bench
 
 lint: setup-lint ## format, clippy and documentation, warnings as errors
 	$(CARGO) fmt --all --check

@@ -1,0 +1,17 @@
+//! What the soak and the integration tests share: they run the real host as a process, with real components, kill it and look
+//! at what it left.
+//!
+//! * [`host`] finds the binary and the components, starts processes, waits for them and ends them;
+//! * [`place`] is the folder of one job: its file, its input, its output, its checkpoints, its logs;
+//! * [`output`] is what a sink committed, and how two runs differ;
+//! * [`checkpoints`] reads a job's checkpoint storage as the operator of a job would, not as the host does;
+//! * [`soak`] kills jobs over and over and compares.
+
+pub mod checkpoints;
+pub mod host;
+pub mod output;
+pub mod place;
+pub mod random;
+pub mod soak;
+
+pub use host::guest;

@@ -1,0 +1,255 @@
+//! What the documentation shows is so: its jobs are valid, its commands exist, its code is that of the examples, its links lead
+//! somewhere, and every code that stops a job at night is explained.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir::diagnostic::code::{CODES, meaning};
+use weir_tests::place::Place;
+
+/// A Markdown file of the repository.
+struct Document {
+    /// Relative to the repository.
+    name: String,
+    text: String,
+}
+
+/// A fenced block.
+struct Block<'a> {
+    /// Where it begins: `README.md:12`.
+    at: String,
+    language: &'a str,
+    /// The line before the fence.
+    before: &'a str,
+    lines: Vec<&'a str>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Every Markdown file, without build output and hidden folders.
+fn documents() -> Vec<Document> {
+    let mut found = Vec::new();
+    let mut left = vec![PathBuf::new()];
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(root().join(&folder)).expect("a folder of the repository") {
+            let entry = entry.expect("listed");
+            let name = entry.file_name().into_string().expect("names are UTF-8");
+            let path = folder.join(&name);
+            if name.starts_with('.') || name == "target" {
+                continue;
+            }
+            if entry.file_type().expect("known").is_dir() {
+                left.push(path);
+            } else if name.ends_with(".md") {
+                let text = fs::read_to_string(entry.path()).expect("documents are UTF-8");
+                let name = path.display().to_string();
+                found.push(Document { name, text });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    assert!(
+        found.iter().any(|document| document.name == "README.md"),
+        "the documents were not found"
+    );
+    found
+}
+
+fn blocks(document: &Document) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block<'_>> = None;
+    let mut before = "";
+    for (number, line) in document.text.lines().enumerate() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(language), None) => {
+                open = Some(Block {
+                    at: format!("{}:{}", document.name, number + 1),
+                    language,
+                    before,
+                    lines: Vec::new(),
+                });
+            }
+            (None, Some(block)) => block.lines.push(line),
+            (None, None) => {}
+        }
+        before = line;
+    }
+    assert!(open.is_none(), "{}: a block is not closed", document.name);
+    blocks
+}
+
+#[test]
+fn every_job_shown_is_valid() {
+    let place = Place::temporary();
+    let mut shown = 0;
+    for document in documents() {
+        for block in blocks(&document) {
+            if block.language != "yaml" || block.lines.first() != Some(&"version: 1") {
+                continue;
+            }
+            shown += 1;
+            place.write("job.yaml", block.lines.join("\n"));
+            let exit = place.weir(&["check", "--offline", "job.yaml"]);
+            assert_eq!(exit.code(), Some(0), "{}:\n{}", block.at, exit.log);
+        }
+    }
+    assert!(shown >= 8, "only {shown} jobs were found");
+}
+
+/// The arguments of a shown command, up to a comment, a pipe or a redirection; `None` if it is not one of `weir`.
+fn arguments(line: &str) -> Option<Vec<&str>> {
+    let command = line.strip_prefix("$ ").unwrap_or(line);
+    let arguments = command.strip_prefix("weir ")?;
+    let ends = |word: &&str| !matches!(*word, "#" | "|" | "<" | ">" | "&&" | "&" | ";");
+    Some(arguments.split_whitespace().take_while(ends).collect())
+}
+
+#[test]
+fn every_command_shown_exists() {
+    let place = Place::temporary();
+    let mut shown = BTreeSet::new();
+    for document in documents() {
+        for block in blocks(&document) {
+            if block.language != "console" {
+                continue;
+            }
+            for line in &block.lines {
+                let Some(arguments) = arguments(line) else {
+                    continue;
+                };
+                // Help comes instead of the deed, but only if what stands before it is understood.
+                let exit = place.weir(&[&arguments[..], &["--help"]].concat());
+                assert_eq!(exit.code(), Some(0), "{}: {line}\n{}", block.at, exit.log);
+                shown.extend(arguments.first().map(|verb| (*verb).to_owned()));
+            }
+        }
+    }
+    let verbs: Vec<_> = shown.iter().map(String::as_str).collect();
+    assert_eq!(verbs, ["check", "inspect", "run", "schema"]);
+}
+
+/// Whether `lines` stand in `file` one after the other, whatever their indentation.
+fn stand_in(file: &str, lines: &[&str]) -> bool {
+    let trimmed = |line: &&str| line.trim().to_owned();
+    let wanted: Vec<_> = lines.iter().map(trimmed).collect();
+    let there: Vec<_> = file.lines().map(|line| line.trim().to_owned()).collect();
+    there.windows(wanted.len()).any(|window| window == wanted)
+}
+
+/// Code in the documents is quoted, so it compiles and is tested where it stands: a comment before the block names the file; a
+/// line `// …` stands for what is left out.
+#[test]
+fn code_shown_is_that_of_the_files_it_is_from() {
+    let mut quoted = 0;
+    for document in documents() {
+        for block in blocks(&document) {
+            if block.language != "rust" {
+                continue;
+            }
+            let from = block
+                .before
+                .strip_prefix("<!-- from ")
+                .and_then(|rest| rest.strip_suffix(" -->"))
+                .unwrap_or_else(|| panic!("{}: the line before names no file", block.at));
+            let file = fs::read_to_string(root().join(from))
+                .unwrap_or_else(|error| panic!("{}: {from}: {error}", block.at));
+            for piece in block.lines.split(|line| line.trim() == "// …") {
+                assert!(
+                    piece.is_empty() || stand_in(&file, piece),
+                    "{}: not in {from}:\n{}",
+                    block.at,
+                    piece.join("\n")
+                );
+            }
+            quoted += 1;
+        }
+    }
+    assert!(quoted >= 5, "only {quoted} pieces of code were found");
+}
+
+/// The targets of `[text](target)` and `![text](target)` outside of blocks.
+fn links(text: &str) -> Vec<&str> {
+    let mut fenced = false;
+    let mut links = Vec::new();
+    for line in text.lines() {
+        fenced ^= line.starts_with("```");
+        if !fenced {
+            let targets = line.split("](").skip(1);
+            links.extend(targets.filter_map(|rest| rest.split(')').next()));
+        }
+    }
+    links
+}
+
+/// A heading as links name it.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut followed = 0;
+    for document in documents() {
+        let folder = Path::new(&document.name).parent().unwrap_or(Path::new(""));
+        for link in links(&document.text) {
+            if link.contains("://") {
+                continue;
+            }
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => root().join(&document.name),
+                path => root().join(folder).join(path),
+            };
+            assert!(target.exists(), "{}: {link} leads nowhere", document.name);
+            if !heading.is_empty() {
+                let text = fs::read_to_string(&target).expect("only documents have headings");
+                let mut headings = text.lines().filter(|line| line.starts_with('#'));
+                assert!(
+                    headings.any(|line| anchor(line) == heading),
+                    "{}: {link}: no such heading",
+                    document.name
+                );
+            }
+            followed += 1;
+        }
+    }
+    assert!(followed >= 20, "only {followed} links were found");
+}
+
+/// Every `W` and four digits in a text.
+fn codes(text: &str) -> BTreeSet<&str> {
+    let starts = text.match_indices('W').map(|(at, _)| at);
+    starts
+        .filter_map(|at| text.get(at..at + 5))
+        .filter(|code| code[1..].bytes().all(|byte| byte.is_ascii_digit()))
+        .collect()
+}
+
+#[test]
+fn codes_named_exist_and_those_of_the_night_are_explained() {
+    let documents = documents();
+    for document in &documents {
+        for code in codes(&document.text) {
+            assert!(meaning(code).is_some(), "{}: {code}", document.name);
+        }
+    }
+    let operating = documents
+        .iter()
+        .find(|document| document.name == "docs/operating.md")
+        .expect("docs/operating.md is there");
+    let explained = codes(&operating.text);
+    for (code, meaning) in CODES.iter().filter(|(code, _)| code.starts_with("W05")) {
+        assert!(
+            explained.contains(code),
+            "docs/operating.md does not say what to do about {code}: {meaning}"
+        );
+    }
+}
