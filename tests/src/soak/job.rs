@@ -120,11 +120,11 @@ restart: {strategy: fixed, delay: 10ms, give_up_after: 3}
 sources:
   a:
     generator: {{records: {a}, keys: 40, splits: 1, step: 5ms, disorder: 300ms, value_bytes: 70}}
-    event_time: {{field: /t, format: millis, out_of_order: 300ms}}
+    event_time: {{out_of_order: 300ms}}
     rate: {rate}
   b:
     generator: {{records: {b}, keys: 40, splits: {splits}, step: 3ms, disorder: 200ms}}
-    event_time: {{field: /t, format: millis, out_of_order: 200ms}}
+    event_time: {{out_of_order: 200ms}}
     rate: {rate}
   c:
     generator: {{records: {c}, keys: 1000, splits: 8}}

@@ -295,7 +295,7 @@ pub enum KeySelector {
 /// What becomes the timestamp, and how far out of order it comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventTime {
-    /// JSON pointer of the field.
+    /// JSON pointer of the field; empty for a generator, which stamps its records itself.
     pub field: String,
     /// How it is written.
     pub format: TimeFormat,

@@ -245,9 +245,10 @@ fn source(source: &Source) -> Out {
             TimeFormat::Micros => "micros",
             TimeFormat::Nanos => "nanos",
         };
+        let stamped = !it.field.is_empty();
         Map::default()
-            .with("field", it.field.as_str())
-            .with("format", word(format))
+            .maybe("field", stamped.then_some(it.field.as_str()))
+            .maybe("format", stamped.then(|| word(format)))
             .with("out_of_order", it.out_of_order)
             .with("idle", it.idle)
     });

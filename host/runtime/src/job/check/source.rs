@@ -67,6 +67,13 @@ impl Check<'_> {
                 }
             }
         }
+        let is_generator = matches!(connector, Some((SourceConnector::Generator(_), _)));
+        if is_generator && raw.key.is_some() {
+            self.misplaced(
+                &path("key"),
+                "is not for a generator, which makes its own keys (`generator.keys`)",
+            );
+        }
         let is_stdin = matches!(connector, Some((SourceConnector::Stdin, _)));
         let parallelism = self.parallelism(&path("parallelism"), raw.parallelism);
         if let (true, Some(2..)) = (is_stdin, parallelism) {
@@ -74,7 +81,18 @@ impl Check<'_> {
             self.push(self.error("W0117", &path("parallelism"), title));
         }
         let key = raw.key.map(|key| self.key(id, key));
-        let event_time = raw.event_time.map(|section| self.event_time(id, section));
+        let mut event_time = raw
+            .event_time
+            .map(|section| self.event_time(id, is_generator, section));
+        if let (Some((SourceConnector::Generator(made), _)), None) = (&connector, &event_time) {
+            // What it makes has times in any case, and it is known how far out of order.
+            event_time = Some(EventTime {
+                field: String::new(),
+                format: TimeFormat::Millis,
+                out_of_order: Duration::from_millis(made.disorder),
+                idle: DEFAULT_IDLE,
+            });
+        }
         let rate = raw
             .rate
             .map(|rate| self.number(&path("rate"), Some(rate), 1..=u64::MAX, 1));
@@ -332,12 +350,29 @@ impl Check<'_> {
         });
     }
 
-    fn event_time(&self, id: &str, raw: EventTimeSection) -> EventTime {
+    fn event_time(&self, id: &str, is_generator: bool, raw: EventTimeSection) -> EventTime {
         let path = |field| ["sources", id, "event_time", field];
-        self.pointer(&path("field"), &raw.field);
+        for (field, given) in [
+            ("field", raw.field.is_some()),
+            ("format", raw.format.is_some()),
+        ] {
+            if is_generator && given {
+                self.misplaced(
+                    &path(field),
+                    "is not for a generator, which stamps its records itself",
+                );
+            } else if !is_generator && !given {
+                let section = path("");
+                let title = format!("missing field `{field}` in {}", subject(&section[..3]));
+                self.push(self.error("W0104", &section[..3], title));
+            }
+        }
+        if let Some(field) = &raw.field {
+            self.pointer(&path("field"), field);
+        }
         EventTime {
-            field: raw.field,
-            format: match raw.format {
+            field: raw.field.unwrap_or_default(),
+            format: match raw.format.unwrap_or_default() {
                 TimeFormatName::Rfc3339 => TimeFormat::Rfc3339,
                 TimeFormatName::Seconds => TimeFormat::Seconds,
                 TimeFormatName::Millis => TimeFormat::Millis,

@@ -143,12 +143,12 @@ pub(in crate::job) struct CsvSection {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::job) struct EventTimeSection {
-    /// JSON pointer of the field, like `/scheduled`.
-    #[serde(deserialize_with = "lenient")]
-    pub field: String,
-    /// How the time is written.
-    #[serde(deserialize_with = "lenient")]
-    pub format: TimeFormatName,
+    /// JSON pointer of the field, like `/scheduled`. Required, but not for a generator, which stamps its records itself.
+    #[serde(default, deserialize_with = "lenient")]
+    pub field: Option<String>,
+    /// How the time is written. Required with `field`.
+    #[serde(default, deserialize_with = "lenient")]
+    pub format: Option<TimeFormatName>,
     /// How much later than a later record one may come. Default: 0s.
     #[serde(default, deserialize_with = "lenient")]
     pub out_of_order: Option<DurationText>,

@@ -24,7 +24,7 @@ restart: {strategy: exponential, first: 1s, max: 2m, give_up_after: 10}
 sources:
   flights:
     file: {paths: ["data/flights-*.csv.zst", /abs/x.csv], format: csv, compression: auto, csv: {delimiter: ";", quote: "'", null: NA}}
-    key: /origin
+    key: [/origin, /a~1b/0]
     event_time: {field: /scheduled, format: rfc3339, out_of_order: 1h, idle: 10s}
     on_error: {dead_letter: rejects}
     rate: ${LIMIT:-1000}
@@ -59,7 +59,7 @@ restart: {strategy: failure-rate, failures: 3, within: 1h, delay: 0s}
 sources:
   a: &gen
     generator: {records: 1000, keys: 10, value_bytes: 64, splits: 4, start: 2013-01-01T00:00:00Z, step: 10us, disorder: 5s}
-    key: [/key, /a~1b/0]
+    event_time: {out_of_order: 5s}
     parallelism: 1
   b: *gen
   c:
@@ -151,7 +151,8 @@ fn a_job_with_everything() {
             null
         }
     );
-    assert_eq!(source.key, Some(KeySelector::Pointer("/origin".to_owned())));
+    let pointers = ["/origin", "/a~1b/0"].map(str::to_owned).to_vec();
+    assert_eq!(source.key, Some(KeySelector::Pointers(pointers)));
     let event_time = source.event_time.as_ref().expect("given");
     assert_eq!(
         (event_time.field.as_str(), event_time.format),
@@ -241,6 +242,14 @@ fn several_inputs_and_aliases() {
         (Some(1000), 1_356_998_400_000)
     );
     assert_eq!((generator.step_micros, generator.disorder), (10, 5_000));
+    // Without `event_time` a generator's watermark allows for its own disorder.
+    let bound = |i: usize| {
+        job.sources[i]
+            .event_time
+            .as_ref()
+            .map(|time| time.out_of_order)
+    };
+    assert_eq!(bound(2), Some(Duration::ZERO));
     let SourceConnector::Generator(generator) = &job.sources[2].connector else {
         panic!("a generator")
     };
