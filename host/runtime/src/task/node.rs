@@ -1,6 +1,6 @@
 //! An operator's subtask: the guest's instance, its state, and the calls between them.
 //!
-//! A call that fails has no effects. What happens then is [`super::isolate`]'s business: smaller calls, until the record that fails
+//! A call that fails has no effects. What happens then is the business of `isolate.rs`: smaller calls, until the record that fails
 //! is alone.
 
 use std::sync::Arc;
