@@ -77,6 +77,10 @@ macro_rules! conformance_tests {
     };
 }
 
+mod memory {
+    conformance_tests!(|schema, range, max| Box::new(crate::Memory::new(schema, range, max)));
+}
+
 mod oracle {
     conformance_tests!(|schema, range, max| Box::new(crate::Oracle::new(schema, range, max)));
 }

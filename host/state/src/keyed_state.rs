@@ -82,6 +82,24 @@ impl Firing {
     }
 }
 
+/// The dictionary of a call, owned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyDictionary {
+    /// The distinct keys in order of first appearance.
+    pub distinct: Column,
+    /// For each row the index of its key.
+    pub index: Vec<u32>,
+}
+
+/// How far a snapshot has come.
+#[derive(Debug)]
+pub enum Progress {
+    /// Rows are left to visit.
+    More,
+    /// All that was frozen.
+    Done(Snapshot),
+}
+
 /// What an instance holds, applied calls only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -138,8 +156,11 @@ pub struct Stats {
 /// progress, and the restored instance goes on with `begin_advance` at the same `until`.
 ///
 /// # Snapshots
-/// [`snapshot`](Self::snapshot) holds what has been applied at that instant; a call that is open is
-/// not in it, and the timers it popped are.
+/// [`freeze`](Self::freeze) fixes what has been applied at that instant; a call that is open is not
+/// in it, and the timers it popped are. It takes no time to speak of, whatever the instance holds.
+/// [`advance_snapshot`](Self::advance_snapshot) then collects what is frozen, step by step; calls
+/// and advances may go on in between, and the snapshot does not see them.
+/// [`snapshot`](Self::snapshot) does both at once.
 pub trait KeyedState: Send {
     /// Builds the dictionary of a batch: the distinct keys in order of first appearance and an
     /// index a row. Hashes are those of [`key_hash`](crate::hash::key_hash), carried from where the
@@ -155,6 +176,21 @@ pub trait KeyedState: Send {
     fn distinct_hashes(&self) -> &[u64];
     /// For each row of the current call the index of its key.
     fn index(&self) -> &[u32];
+
+    /// Swaps the dictionary of the current call for `with`, whose memory the next
+    /// [`intern`](Self::intern) may use. For callers that lend the keys out while they use the
+    /// instance; until the next intern [`distinct`](Self::distinct) and [`index`](Self::index) may
+    /// answer anything, and all else, [`distinct_hashes`](Self::distinct_hashes) included, goes on
+    /// as before.
+    fn swap_dictionary(&mut self, with: &mut KeyDictionary) {
+        let distinct = self.distinct();
+        with.distinct.offsets.clear();
+        with.distinct.offsets.extend_from_slice(distinct.offsets);
+        with.distinct.data.clear();
+        with.distinct.data.extend_from_slice(distinct.data);
+        with.index.clear();
+        with.index.extend_from_slice(self.index());
+    }
 
     /// Opens a call on the current keys. `processing_time` judges expiry. An open call starts anew.
     fn begin(&mut self, processing_time: i64);
@@ -243,8 +279,26 @@ pub trait KeyedState: Send {
     /// time when the input has ended.
     fn drop_timers(&mut self, domain: TimeDomain) -> u64;
 
-    /// Freezes all that has been applied. Calls go on; the snapshot does not see them.
-    fn snapshot(&mut self) -> Snapshot;
+    /// Freezes all that has been applied, for [`advance_snapshot`](Self::advance_snapshot) to
+    /// collect. One snapshot at a time: what is left of the last one is given up.
+    fn freeze(&mut self);
+    /// Collects about `budget` more of the frozen rows, in an open call or not. Whoever calls it in
+    /// turn with batches keeps its steps as short as a batch: about 1,000 rows.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if nothing is frozen, as it is after the snapshot is done.
+    fn advance_snapshot(&mut self, budget: usize) -> Result<Progress, Error>;
+    /// Freezes all that has been applied and collects it at once, in place of a snapshot that is
+    /// under way.
+    fn snapshot(&mut self) -> Snapshot {
+        self.freeze();
+        loop {
+            let progress = self.advance_snapshot(usize::MAX);
+            if let Progress::Done(snapshot) = progress.expect("it was frozen just now") {
+                return snapshot;
+            }
+        }
+    }
     /// Adds the entries and timers of one snapshot file that belong to groups this instance owns.
     /// Called before the first call, once a file, for every file of the operator that may hold such
     /// a group. `name` is the file's in errors.

@@ -7,8 +7,10 @@
 //!
 //! * [`hash`] decides which key group a key belongs to and which subtask owns the group.
 //! * [`keyed_state`] is the contract: a call's life, what reads see, which timers fire when.
-//! * [`Oracle`] is the implementation over ordered maps of stored keys: slow beside one with
-//!   interned slots, and simple enough to be the judge of any other.
+//! * [`Memory`] is the implementation that jobs run on: keys interned into slots of a cache line, one
+//!   probe a record, and snapshots in steps.
+//! * [`Oracle`] is the implementation over ordered maps of stored keys: slow beside it, and simple
+//!   enough to be the judge of any other.
 //! * [`stored_key`], [`stored_value`] and [`snapshot`] are the formats on disk. Their bytes outlive
 //!   this code: tags are permanent, and a golden file in the tests holds them to it.
 //!
@@ -22,6 +24,8 @@ mod dictionary;
 mod error;
 pub mod hash;
 pub mod keyed_state;
+mod memory;
+mod merge;
 mod oracle;
 mod schema;
 pub mod snapshot;
@@ -36,8 +40,10 @@ pub use column::{Column, ColumnRef, Nullable, NullableRef};
 pub use error::Error;
 pub use hash::GroupRange;
 pub use keyed_state::{
-    CALL_BUDGET, Cells, Firing, ItemLists, KeyedState, MAX_TIMER_GENERATIONS, Page, Stats,
+    CALL_BUDGET, Cells, Firing, ItemLists, KeyDictionary, KeyedState, MAX_TIMER_GENERATIONS, Page,
+    Progress, Stats,
 };
+pub use memory::Memory;
 pub use oracle::Oracle;
 pub use schema::{Schema, StateKind, StateSpec, TimeDomain, TimerSpec, Ttl};
 pub use snapshot::{RestoreSummary, Snapshot, SnapshotSummary};

@@ -19,8 +19,8 @@ use sweep::Sweep;
 
 use crate::dictionary::Dictionary;
 use crate::hash::key_group;
-use crate::keyed_state::{Cells, Firing, ItemLists, KeyedState, Page, Stats};
-use crate::snapshot::{Header, Rows, Visitor, read};
+use crate::keyed_state::{Cells, Firing, ItemLists, KeyedState, Page, Progress, Stats};
+use crate::snapshot::{Contents, Header, Rows, Visitor, read};
 use crate::stored_key::group_of;
 use crate::stored_value::StoredValue;
 use crate::timers::{Chain, Registration, TimerKey, Timers};
@@ -46,6 +46,8 @@ pub struct Oracle {
     advance: Option<(TimeDomain, i64)>,
     /// Groups that a file was restored into.
     restored: BTreeSet<u16>,
+    /// Shared, not copied, so it is done when it begins.
+    frozen: Option<Snapshot>,
 
     keys: Dictionary,
     /// The timers that the current keys were popped for, until that call is over.
@@ -90,6 +92,7 @@ impl Oracle {
             sweep: Sweep::default(),
             advance: None,
             restored: BTreeSet::new(),
+            frozen: None,
             keys: Dictionary::default(),
             popped: None,
             open: false,
@@ -311,17 +314,26 @@ impl KeyedState for Oracle {
         std::mem::take(&mut self.timers[domain as usize]).len()
     }
 
-    fn snapshot(&mut self) -> Snapshot {
-        Snapshot {
+    fn freeze(&mut self) {
+        self.frozen = Some(Snapshot {
             header: Header {
                 max_parallelism: self.max_parallelism,
                 range: self.range,
                 advance: self.advance,
                 schema: self.schema.clone(),
             },
-            rows: self.rows.clone(),
-            timers: self.timers.clone(),
-        }
+            contents: Contents::Maps {
+                rows: self.rows.clone(),
+                timers: self.timers.clone(),
+            },
+        });
+    }
+
+    fn advance_snapshot(&mut self, _budget: usize) -> Result<Progress, Error> {
+        let frozen = self.frozen.take();
+        frozen
+            .map(Progress::Done)
+            .ok_or(Error::Misuse("advance_snapshot of nothing frozen"))
     }
 
     fn restore(&mut self, reader: &mut dyn Read, name: &str) -> Result<RestoreSummary, Error> {

@@ -22,6 +22,7 @@
 //! give the same bytes. Nothing in it depends on the implementation that wrote it, on where it
 //! lies, or on the parallelism that reads it.
 
+mod group_rows;
 mod header;
 mod read;
 #[cfg(test)]
@@ -39,6 +40,7 @@ use crate::stored_value::encode_timer;
 use crate::timers::Timers;
 use crate::{CALL_BUDGET, TimeDomain};
 
+pub(crate) use group_rows::GroupRows;
 pub(crate) use header::Header;
 pub(crate) use read::{Visitor, read};
 
@@ -53,14 +55,25 @@ const FOOTER: u8 = 2;
 /// Stored rows by stored key.
 pub(crate) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A subtask's state and timers, frozen. Shares them with the live state until either changes.
+/// A subtask's state and timers, frozen.
 #[derive(Debug)]
 pub struct Snapshot {
     pub(crate) header: Header,
-    /// The rows of each group of the range.
-    pub(crate) rows: Vec<Arc<Rows>>,
-    /// Event time, processing time.
-    pub(crate) timers: [Arc<Timers>; 2],
+    pub(crate) contents: Contents,
+}
+
+/// What is frozen.
+#[derive(Debug)]
+pub(crate) enum Contents {
+    /// Shared with the live state until either changes.
+    Maps {
+        /// The rows of each group of the range.
+        rows: Vec<Arc<Rows>>,
+        /// Event time, processing time.
+        timers: [Arc<Timers>; 2],
+    },
+    /// Copies, in no order, of each group of the range.
+    Groups(Vec<GroupRows>),
 }
 
 /// What was written.
@@ -95,34 +108,49 @@ impl Snapshot {
     /// # Errors
     /// Those of `out`.
     pub fn write(self, out: &mut dyn Write) -> io::Result<SnapshotSummary> {
-        let mut timers = self.timer_rows().into_iter().peekable();
         let mut writer = write::Writer::new(out, &self.header)?;
-        for (group, rows) in (self.header.range.start..).zip(&self.rows) {
-            // The timers' tag is the highest, so within a group they follow all else.
-            let of_group: Vec<_> =
-                std::iter::from_fn(|| timers.next_if(|(key, _)| group_of(key) == group)).collect();
-            writer.section(group, rows, &of_group)?;
+        let first = self.header.range.start;
+        match self.contents {
+            Contents::Maps { rows, timers } => {
+                let timers = timer_rows(&timers, self.header.max_parallelism);
+                let mut timers = timers.iter().peekable();
+                for (group, rows) in (first..).zip(&rows) {
+                    // The timers' tag is the highest, so within a group they follow all else.
+                    let mut all: Vec<_> =
+                        rows.iter().map(|(key, value)| (&**key, &**value)).collect();
+                    let next = || timers.next_if(|(key, _)| group_of(key) == group);
+                    all.extend(std::iter::from_fn(next).map(|(key, value)| (&**key, &**value)));
+                    let of_timers = (all.len() - rows.len()) as u64;
+                    writer.section(group, of_timers, &all)?;
+                }
+            }
+            Contents::Groups(groups) => {
+                // A group goes when it is written.
+                for (group, rows) in (first..).zip(groups) {
+                    writer.section(group, rows.timers(), &rows.sorted())?;
+                }
+            }
         }
         writer.finish()
     }
+}
 
-    fn timer_rows(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut rows = Vec::new();
-        for (key, registration) in self.timers.iter().flat_map(|timers| timers.iter()) {
-            let stored = StoredKey {
-                group: key_group(key.hash, self.header.max_parallelism),
-                table: Table::Timers,
-                index: u16::try_from(key.timer).expect("a schema has at most 65,536 timers"),
-                key: (&*key.key).into(),
-                namespace: Some((&*key.namespace).into()),
-                suffix: &time_suffix(key.time),
-            };
-            rows.push((
-                stored.encode(),
-                encode_timer(registration.chain, registration.waits),
-            ));
-        }
-        rows.sort_unstable();
-        rows
+fn timer_rows(timers: &[Arc<Timers>], max_parallelism: u16) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut rows = Vec::new();
+    for (key, registration) in timers.iter().flat_map(|timers| timers.iter()) {
+        let stored = StoredKey {
+            group: key_group(key.hash, max_parallelism),
+            table: Table::Timers,
+            index: u16::try_from(key.timer).expect("a schema has at most 65,536 timers"),
+            key: (&*key.key).into(),
+            namespace: Some((&*key.namespace).into()),
+            suffix: &time_suffix(key.time),
+        };
+        rows.push((
+            stored.encode(),
+            encode_timer(registration.chain, registration.waits),
+        ));
     }
+    rows.sort_unstable();
+    rows
 }

@@ -74,6 +74,18 @@ pub fn write_cell(
     namespace: Option<&[u8]>,
 ) {
     out.clear();
+    append_cell(out, group, table, index, key, namespace);
+}
+
+/// Like [`write_cell`], behind what is in `out`.
+pub(crate) fn append_cell(
+    out: &mut Vec<u8>,
+    group: u16,
+    table: Table,
+    index: u16,
+    key: &[u8],
+    namespace: Option<&[u8]>,
+) {
     out.extend_from_slice(&group.to_be_bytes());
     out.push(table as u8);
     out.extend_from_slice(&index.to_be_bytes());

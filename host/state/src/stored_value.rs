@@ -27,13 +27,18 @@ impl<'a> StoredValue<'a> {
     /// The stored bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(13 + self.bytes.len());
+        self.append(&mut out);
+        out
+    }
+
+    /// Appends the stored bytes to `out`.
+    pub(crate) fn append(&self, out: &mut Vec<u8>) {
         out.push(if self.expiry.is_some() { EXPIRES } else { 0 });
         out.extend_from_slice(&self.version.to_le_bytes());
         if let Some(expiry) = self.expiry {
             out.extend_from_slice(&expiry.to_le_bytes());
         }
         out.extend_from_slice(self.bytes);
-        out
     }
 
     /// The parts; `None` if these are not a stored value's bytes.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_operator::{Description, InputKind, OutputKeys};
-use weir_state::{KeyedState, Oracle, Schema};
+use weir_state::{KeyedState, Memory, Schema};
 
 use super::wiring::{Outlets, exchanges};
 use super::{Beginning, Blueprint};
@@ -151,7 +151,7 @@ impl Worker {
         let schema = schema(&loaded.description);
         let stateful = !(schema.states.is_empty() && schema.timers.is_empty());
         let range = weir_state::hash::group_range(self.subtask, parallelism, max_parallelism);
-        let mut state: Box<dyn KeyedState> = Box::new(Oracle::new(schema, range, max_parallelism));
+        let mut state: Box<dyn KeyedState> = Box::new(Memory::new(schema, range, max_parallelism));
         let restored = self.restore(&id, state.as_mut(), range, parallelism)?;
         let outputs = &loaded.description.outputs;
         let keyless = outputs

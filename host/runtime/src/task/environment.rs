@@ -6,7 +6,7 @@ use weir_operator::{
     Cells, Column, ColumnRef, Environment, Fault, HostError, ItemLists, Level, Nullable,
     NullableRef, Page, Rows,
 };
-use weir_state::{Firing, KeyedState};
+use weir_state::{Firing, KeyDictionary, KeyedState};
 
 use crate::batch::{Batch, Bytes, NO_TIME, Origin, hash_of};
 
@@ -26,6 +26,8 @@ pub enum CallRows {
 pub struct OperatorEnvironment {
     /// Keyed state and timers.
     pub state: Box<dyn KeyedState>,
+    /// The memory of the last call's dictionary, for the next.
+    pub dictionary: KeyDictionary,
     /// The rows of the call in progress.
     pub rows: CallRows,
     /// Processing time of the call in progress.
@@ -51,6 +53,7 @@ impl OperatorEnvironment {
     ) -> OperatorEnvironment {
         OperatorEnvironment {
             state,
+            dictionary: KeyDictionary::default(),
             rows: CallRows::Nothing,
             processing_time: NO_TIME,
             produced: Vec::new(),

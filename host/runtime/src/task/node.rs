@@ -142,31 +142,30 @@ impl OperatorNode {
         let batch = Arc::new(batch);
         let environment = self.environment();
         environment.rows = CallRows::Records(batch.clone());
+        // Lent out for the call, so that nothing of it is copied.
+        let mut dictionary = std::mem::take(&mut environment.dictionary);
         let (distinct, index) = if keyed {
-            let keys = environment.state.distinct();
-            let keys = (keys.offsets.to_vec(), keys.data.to_vec());
-            (Some(keys), environment.state.index().to_vec())
-        } else {
-            (None, Vec::new())
-        };
-        let distinct = match &distinct {
-            Some((offsets, data)) => NullableRef {
+            environment.state.swap_dictionary(&mut dictionary);
+            let keys = NullableRef {
                 present: &[],
-                offsets,
-                data,
-            },
-            None => nullable(&batch.keys),
+                offsets: &dictionary.distinct.offsets,
+                data: &dictionary.distinct.data,
+            };
+            (keys, dictionary.index.as_slice())
+        } else {
+            (nullable(&batch.keys), &[][..])
         };
         let result = self.instance().process(
             GuestBatch {
                 input,
                 distinct,
-                index: &index,
+                index,
                 values: nullable(&batch.values),
                 times: &batch.times,
             },
             now,
         );
+        self.environment().dictionary = dictionary;
         Ok(result.map_err(|error| (error, batch)))
     }
 

@@ -143,7 +143,7 @@ pub(crate) fn a_scan_stays_in_its_cell(make: &Make) {
     let keys = ["k", "k\0", "k\0\u{1}", "l", ""];
     let mut single = Single::new(make);
     single.call(&keys, |call| {
-        let spaces: Column = ["", "\0", "n", "n\0"].into_iter().collect();
+        let spaces: Column = ["\u{1}", "\0", "n", "n\0"].into_iter().collect();
         for key in 0..keys.len() as u32 {
             call.put_entries(ENTRIES, key, &[("", Some("plain"))]);
             let names: Column = ["", "\0", "n", "\u{1}"].into_iter().collect();

@@ -1,9 +1,9 @@
 //! What an open call has written, and how its reads see it.
 
 use std::collections::BTreeMap;
-use std::iter::Peekable;
 use std::ops::Bound;
 
+use crate::merge::merge;
 use crate::snapshot::Rows;
 use crate::timers::{Registration, TimerKey};
 use crate::{CALL_BUDGET, Error};
@@ -81,40 +81,4 @@ impl<'a> View<'a> {
             Box::new(merge(base, overlay, false))
         }
     }
-}
-
-/// Merges two ordered runs. Where both have a key the overlay's row counts, and deleted rows are
-/// left out.
-fn merge<'a>(
-    base: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
-    overlay: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
-    descending: bool,
-) -> impl Iterator<Item = Row<'a>> {
-    let (mut base, mut overlay) = (base.peekable(), overlay.peekable());
-    let merged = std::iter::from_fn(move || {
-        let order = match (head(&mut base), head(&mut overlay)) {
-            (None, None) => return None,
-            (Some(_), None) => return base.next(),
-            (None, Some(_)) => return overlay.next(),
-            (Some(old), Some(new)) => {
-                if descending {
-                    new.cmp(old)
-                } else {
-                    old.cmp(new)
-                }
-            }
-        };
-        if order.is_lt() {
-            return base.next();
-        }
-        if order.is_eq() {
-            base.next();
-        }
-        overlay.next()
-    });
-    merged.filter_map(|(key, value)| value.map(|value| (key, value)))
-}
-
-fn head<'a, T>(rows: &mut Peekable<impl Iterator<Item = (&'a [u8], T)>>) -> Option<&'a [u8]> {
-    rows.peek().map(|(key, _)| *key)
 }

@@ -279,6 +279,14 @@ impl<'a> Tables<'a> {
         if parts.table != spec.kind.table() {
             return Err(fault("a row of another kind than its state"));
         }
+        // No namespace is the empty one, and has one encoding.
+        if parts
+            .namespace
+            .as_ref()
+            .is_some_and(|namespace| namespace.is_empty())
+        {
+            return Err(fault("an empty namespace that is spelled out"));
+        }
         let suffix_fits = match spec.kind {
             StateKind::Value => parts.suffix.is_empty(),
             // Far from where the positions of what is appended later would run out.

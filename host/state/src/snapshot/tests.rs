@@ -7,8 +7,8 @@ use super::*;
 use crate::hash::{group_range, key_hash};
 use crate::stored_value::StoredValue;
 use crate::{
-    Cells, Column, Error, GroupRange, KeyedState, Nullable, Oracle, Schema, StateKind, StateSpec,
-    Stats, TimerSpec, Ttl,
+    Cells, Column, Error, GroupRange, KeyedState, Memory, Nullable, Oracle, Schema, StateKind,
+    StateSpec, Stats, TimerSpec, Ttl,
 };
 
 /// Written by the first release of the format. Never regenerated: a reader of format 1 reads this.
@@ -52,7 +52,10 @@ fn empty() -> Oracle {
 
 /// Something of everything that the format can hold, in the middle of an advance.
 fn sample() -> Oracle {
-    let mut state = empty();
+    filled(empty())
+}
+
+fn filled<S: KeyedState>(mut state: S) -> S {
     let keys: Column = ["", "a", "a\0", "zebra"].into_iter().collect();
     let hashes: Vec<u64> = keys.iter().map(key_hash).collect();
     state.intern(keys.as_ref(), &hashes).unwrap();
@@ -131,6 +134,15 @@ fn the_format_is_frozen() {
     assert_eq!(restored.stats(), sample().stats());
     restored.begin_advance(TimeDomain::Event, 50);
     assert!(bytes(&mut restored) == GOLDEN);
+}
+
+#[test]
+fn every_implementation_writes_the_same_bytes() {
+    let memory = Memory::new(schema(), group_range(0, 1, GROUPS), GROUPS);
+    let mut file = Vec::new();
+    let summary = filled(memory).snapshot().write(&mut file).unwrap();
+    assert!(file == GOLDEN, "{}", file.escape_ascii());
+    assert_eq!(summary, sample().snapshot().write(&mut Vec::new()).unwrap());
 }
 
 #[test]
@@ -272,10 +284,17 @@ fn file_of(sections: &[(u16, Rows)]) -> Vec<u8> {
     };
     let mut writer = Writer::new(&mut file, &header).unwrap();
     for (group, rows) in sections {
-        writer.section(*group, rows, &[]).unwrap();
+        let rows: Vec<_> = rows.iter().map(|(key, value)| (&**key, &**value)).collect();
+        writer.section(*group, 0, &rows).unwrap();
     }
     writer.finish().unwrap();
     file
+}
+
+/// A cell's stored key without a namespace, with an empty one.
+fn spelled_out(cell: &[u8]) -> Vec<u8> {
+    let (_, key) = cell.split_last().unwrap();
+    [key, b"\x01\0\x01"].concat()
 }
 
 /// A stored key in the given group, so by its hash.
@@ -313,7 +332,7 @@ fn rows_that_are_not_what_they_should_be_are_refused_though_every_checksum_holds
     false_group[1] = 1;
     let mut no_namespace = key_in(1, Table::Value, 0, &[0; 8]);
     no_namespace[2] = Table::Timers as u8;
-    let cases: [(&str, Vec<u8>, Vec<u8>); 13] = [
+    let cases: [(&str, Vec<u8>, Vec<u8>); 14] = [
         ("not a stored key", b"\0\x01".to_vec(), value(1)),
         (
             "does not belong to the section's key group",
@@ -334,6 +353,11 @@ fn rows_that_are_not_what_they_should_be_are_refused_though_every_checksum_holds
             "no such timer in the header",
             key_in(1, Table::Timers, 2, &[0; 8]),
             vec![0],
+        ),
+        (
+            "an empty namespace that is spelled out",
+            spelled_out(&key_in(1, Table::Value, 0, b"")),
+            value(1),
         ),
         (
             "a row of another kind than its state",

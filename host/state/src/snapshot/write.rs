@@ -5,7 +5,7 @@ use std::io::Write;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{FOOTER, Header, MAGIC, Rows, SECTION, SnapshotSummary, VERSION};
+use super::{FOOTER, Header, MAGIC, SECTION, SnapshotSummary, VERSION};
 
 /// Rows gather up to here before they are written.
 const BUFFER: usize = 256 << 10;
@@ -38,31 +38,30 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Writes a group's section, or nothing for a group that holds nothing.
+    /// Writes a group's section, or nothing for a group that holds nothing. Rows come by rising
+    /// key; the last `timers` of them are timers.
     pub(super) fn section(
         &mut self,
         group: u16,
-        rows: &Rows,
-        timers: &[(Vec<u8>, Vec<u8>)],
+        timers: u64,
+        rows: &[(&[u8], &[u8])],
     ) -> io::Result<()> {
-        if rows.is_empty() && timers.is_empty() {
+        if rows.is_empty() {
             return Ok(());
         }
-        let all = || {
-            rows.iter()
-                .chain(timers.iter().map(|(key, value)| (key, value)))
-        };
-        let bytes: u64 = all()
+        let entries = rows.len() as u64 - timers;
+        let bytes: u64 = rows
+            .iter()
             .map(|(key, value)| (8 + key.len() + value.len()) as u64)
             .sum();
         let mut section = Xxh3::new();
         let mut head = vec![SECTION];
         head.extend_from_slice(&group.to_le_bytes());
-        head.extend_from_slice(&(rows.len() as u64).to_le_bytes());
-        head.extend_from_slice(&(timers.len() as u64).to_le_bytes());
+        head.extend_from_slice(&entries.to_le_bytes());
+        head.extend_from_slice(&timers.to_le_bytes());
         head.extend_from_slice(&bytes.to_le_bytes());
         self.put(&head, Some(&mut section))?;
-        for (key, value) in all() {
+        for (key, value) in rows {
             let lengths = [key.len(), value.len()].map(|length| {
                 u32::try_from(length)
                     .expect("a call's budget is below 4 GiB")
@@ -75,8 +74,8 @@ impl<'a> Writer<'a> {
         self.put(&section.digest().to_le_bytes(), None)?;
         self.sections += 1;
         self.row_bytes += bytes;
-        self.summary.entries += rows.len() as u64;
-        self.summary.timers += timers.len() as u64;
+        self.summary.entries += entries;
+        self.summary.timers += timers;
         Ok(())
     }
 
