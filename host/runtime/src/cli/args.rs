@@ -53,6 +53,19 @@ pub struct Args {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Begin an operator: a project with its tests, sample data and a job
+    #[command(
+        long_about = "Begin an operator: write a cargo project with an operator to change, its tests, sample data and a \
+            job that runs it. Nothing else is needed: the SDK is part of this program, and its source goes into the project.",
+        after_help = "Example:\n  weir new totals\n  cd totals\n  cargo test\n  weir build\n  weir run job.yaml"
+    )]
+    New(New),
+    /// Compile an operator's project to a component
+    #[command(
+        long_about = "Compile the operator's project in DIR for wasm32-unknown-unknown, check that the result is an \
+            operator, and put it into DIR/build/NAME.wasm. If the tools to do so are missing, says how to get them."
+    )]
+    Build(Build),
     /// Run a job until its input ends or it is stopped
     #[command(
         long_about = "Run a job in the foreground until its input ends or it is stopped.\n\n\
@@ -133,6 +146,25 @@ pub struct Inspect {
     pub file: PathBuf,
 }
 
+/// `weir new`.
+#[derive(Debug, clap::Args)]
+pub struct New {
+    /// The operator's name, which the package and the job get too
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Where the project goes [default: a folder of the name]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// `weir build`.
+#[derive(Debug, clap::Args)]
+pub struct Build {
+    /// The project's folder
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +215,7 @@ mod tests {
             ErrorKind::ValueValidation
         );
         assert_eq!(kind("weir check"), ErrorKind::MissingRequiredArgument);
+        assert_eq!(kind("weir new"), ErrorKind::MissingRequiredArgument);
         assert_eq!(kind("weir frobnicate"), ErrorKind::InvalidSubcommand);
     }
 

@@ -1,7 +1,9 @@
 //! The command line: what a verb does, in terms of the library.
 
 pub mod args;
+mod build;
 pub mod inspect;
+mod new;
 
 use std::io::Write;
 use std::path::Path;
@@ -21,6 +23,8 @@ pub fn main() -> std::process::ExitCode {
         Verb::Run(run) => run_verb(&run),
         Verb::Check(check) => check_verb(&check),
         Verb::Inspect(inspect) => inspect::inspect(&inspect.file),
+        Verb::New(args) => new::new(&args),
+        Verb::Build(args) => build::build(&args.dir),
         Verb::Schema => {
             let schema = serde_json::to_string_pretty(&job::schema());
             print(&format!("{}\n", schema.expect("a schema is plain JSON")))
