@@ -89,6 +89,23 @@ pub enum Verb {
             file that is not an operator, says what it is instead."
     )]
     Inspect(Inspect),
+    /// Run an operator over records on standard input and show all that it does
+    #[command(
+        long_about = "Run an operator over records on standard input, without a job, and print what it does: outputs, \
+            changes of state, timers and faults, a JSON object a line. Nothing is kept afterwards.\n\n\
+            A line of input is one of\n\
+            \x20 {\"key\": …, \"value\": …, \"time\": …, \"input\": …}     a record; what is left out is null, or none\n\
+            \x20 {\"watermark\": MILLIS}                             event time advances\n\
+            \x20 {\"processing_time\": MILLIS}                       the clock stands at this from now on\n\
+            \x20 any line that does not begin with {               the value of a record without a key\n\n\
+            A key or value that is an object or an array stands for its own text. What `weir try` prints can be piped into \
+            another `weir try`, and so can dead letters whose keys and values are text. The end of input is the end of event \
+            time. Exits with 5 if the operator failed on anything.",
+        after_help = "Examples:\n  weir try build/totals.wasm --key /customer < data/orders.jsonl\n  \
+            echo 'to be or not' | weir try split.wasm | weir try count.wasm\n  \
+            weir try totals.wasm --config '{\"at_least\": 20}'          type records, end with Ctrl-D"
+    )]
+    Try(Try),
     /// Print the JSON Schema of job files
     #[command(
         long_about = "Print the JSON Schema of job files, for editors that complete and check as you type.",
@@ -163,6 +180,26 @@ pub struct Build {
     /// The project's folder
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
+}
+
+/// `weir try`.
+#[derive(Debug, clap::Args)]
+pub struct Try {
+    /// The component's file
+    #[arg(value_name = "OPERATOR")]
+    pub file: PathBuf,
+    /// The operator's configuration
+    #[arg(long, value_name = "JSON")]
+    pub config: Option<String>,
+    /// The input that records are for, unless they say so [default: the first]
+    #[arg(long, value_name = "PORT")]
+    pub input: Option<String>,
+    /// Take every line as it is for the value of a record without a key
+    #[arg(long)]
+    pub plain: bool,
+    /// Take every line for a JSON value that holds its key there
+    #[arg(long, value_name = "POINTER")]
+    pub key: Option<String>,
 }
 
 #[cfg(test)]

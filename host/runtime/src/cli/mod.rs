@@ -4,6 +4,7 @@ pub mod args;
 mod build;
 pub mod inspect;
 mod new;
+mod trial;
 
 use std::io::Write;
 use std::path::Path;
@@ -25,6 +26,7 @@ pub fn main() -> std::process::ExitCode {
         Verb::Inspect(inspect) => inspect::inspect(&inspect.file),
         Verb::New(args) => new::new(&args),
         Verb::Build(args) => build::build(&args.dir),
+        Verb::Try(args) => trial::try_operator(&args),
         Verb::Schema => {
             let schema = serde_json::to_string_pretty(&job::schema());
             print(&format!("{}\n", schema.expect("a schema is plain JSON")))

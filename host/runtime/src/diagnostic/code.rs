@@ -131,6 +131,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0802", "a folder that is not an operator's project"),
     ("W0803", "the tools to build an operator are missing"),
     ("W0804", "an operator that was not built"),
+    ("W0805", "a line that `weir try` does not understand"),
 ];
 
 /// What `code` means, if there is such a code.
