@@ -106,6 +106,13 @@ pub enum Verb {
             weir try totals.wasm --config '{\"at_least\": 20}'          type records, end with Ctrl-D"
     )]
     Try(Try),
+    /// Explain the code of a message: what it means and what to do
+    #[command(
+        long_about = "Explain the code of a message: what it means, what usually causes it, and what to do. Without a \
+            code, lists all of them.",
+        after_help = "Example:\n  weir explain W0503"
+    )]
+    Explain(Explain),
     /// Print the JSON Schema of job files
     #[command(
         long_about = "Print the JSON Schema of job files, for editors that complete and check as you type.",
@@ -200,6 +207,14 @@ pub struct Try {
     /// Take every line for a JSON value that holds its key there
     #[arg(long, value_name = "POINTER")]
     pub key: Option<String>,
+}
+
+/// `weir explain`.
+#[derive(Debug, clap::Args)]
+pub struct Explain {
+    /// The code, as in `error[W0503]`
+    #[arg(value_name = "CODE")]
+    pub code: Option<String>,
 }
 
 #[cfg(test)]

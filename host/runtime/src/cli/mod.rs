@@ -2,6 +2,7 @@
 
 pub mod args;
 mod build;
+mod explain;
 pub mod inspect;
 mod new;
 mod trial;
@@ -24,6 +25,7 @@ pub fn main() -> std::process::ExitCode {
         Verb::Run(run) => run_verb(&run),
         Verb::Check(check) => check_verb(&check),
         Verb::Inspect(inspect) => inspect::inspect(&inspect.file),
+        Verb::Explain(args) => explain::explain(args.code.as_deref()),
         Verb::New(args) => new::new(&args),
         Verb::Build(args) => build::build(&args.dir),
         Verb::Try(args) => trial::try_operator(&args),
