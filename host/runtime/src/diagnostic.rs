@@ -9,6 +9,7 @@
 //! Codes are permanent: [`code`] lists every one, and scripts may match on them. Titles may be reworded.
 
 pub mod code;
+pub mod explain;
 
 use std::fmt;
 use std::path::Path;

@@ -24,6 +24,7 @@ use crate::source::{self, SplitState};
 use crate::task::source::{Share, SourceControl};
 use crate::task::{Error, Frozen, Step, Task};
 use wiring::Wiring;
+pub(crate) use worker::schema;
 use worker::{Dealt, Worker};
 
 /// A task's number, dense from 0.

@@ -295,7 +295,7 @@ struct Restored {
 }
 
 /// A description's states and timers in the state crate's terms.
-fn schema(description: &Description) -> Schema {
+pub(crate) fn schema(description: &Description) -> Schema {
     use weir_operator::{StateKind, TimeDomain, TtlRenewal};
     Schema {
         states: description

@@ -53,6 +53,19 @@ pub struct Args {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Begin an operator: a project with its tests, sample data and a job
+    #[command(
+        long_about = "Begin an operator: write a cargo project with an operator to change, its tests, sample data and a \
+            job that runs it. Nothing else is needed: the SDK is part of this program, and its source goes into the project.",
+        after_help = "Example:\n  weir new totals\n  cd totals\n  cargo test\n  weir build\n  weir run job.yaml"
+    )]
+    New(New),
+    /// Compile an operator's project to a component
+    #[command(
+        long_about = "Compile the operator's project in DIR for wasm32-unknown-unknown, check that the result is an \
+            operator, and put it into DIR/build/NAME.wasm. If the tools to do so are missing, says how to get them."
+    )]
+    Build(Build),
     /// Run a job until its input ends or it is stopped
     #[command(
         long_about = "Run a job in the foreground until its input ends or it is stopped.\n\n\
@@ -76,6 +89,30 @@ pub enum Verb {
             file that is not an operator, says what it is instead."
     )]
     Inspect(Inspect),
+    /// Run an operator over records on standard input and show all that it does
+    #[command(
+        long_about = "Run an operator over records on standard input, without a job, and print what it does: outputs, \
+            changes of state, timers and faults, a JSON object a line. Nothing is kept afterwards.\n\n\
+            A line of input is one of\n\
+            \x20 {\"key\": …, \"value\": …, \"time\": …, \"input\": …}     a record; what is left out is null, or none\n\
+            \x20 {\"watermark\": MILLIS}                             event time advances\n\
+            \x20 {\"processing_time\": MILLIS}                       the clock stands at this from now on\n\
+            \x20 any line that does not begin with {               the value of a record without a key\n\n\
+            A key or value that is an object or an array stands for its own text. What `weir try` prints can be piped into \
+            another `weir try`, and so can dead letters whose keys and values are text. The end of input is the end of event \
+            time. Exits with 5 if the operator failed on anything.",
+        after_help = "Examples:\n  weir try build/totals.wasm --key /customer < data/orders.jsonl\n  \
+            echo 'to be or not' | weir try split.wasm | weir try count.wasm\n  \
+            weir try totals.wasm --config '{\"at_least\": 20}'          type records, end with Ctrl-D"
+    )]
+    Try(Try),
+    /// Explain the code of a message: what it means and what to do
+    #[command(
+        long_about = "Explain the code of a message: what it means, what usually causes it, and what to do. Without a \
+            code, lists all of them.",
+        after_help = "Example:\n  weir explain W0503"
+    )]
+    Explain(Explain),
     /// Print the JSON Schema of job files
     #[command(
         long_about = "Print the JSON Schema of job files, for editors that complete and check as you type.",
@@ -133,6 +170,53 @@ pub struct Inspect {
     pub file: PathBuf,
 }
 
+/// `weir new`.
+#[derive(Debug, clap::Args)]
+pub struct New {
+    /// The operator's name, which the package and the job get too
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Where the project goes [default: a folder of the name]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// `weir build`.
+#[derive(Debug, clap::Args)]
+pub struct Build {
+    /// The project's folder
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+}
+
+/// `weir try`.
+#[derive(Debug, clap::Args)]
+pub struct Try {
+    /// The component's file
+    #[arg(value_name = "OPERATOR")]
+    pub file: PathBuf,
+    /// The operator's configuration
+    #[arg(long, value_name = "JSON")]
+    pub config: Option<String>,
+    /// The input that records are for, unless they say so [default: the first]
+    #[arg(long, value_name = "PORT")]
+    pub input: Option<String>,
+    /// Take every line as it is for the value of a record without a key
+    #[arg(long)]
+    pub plain: bool,
+    /// Take every line for a JSON value that holds its key there
+    #[arg(long, value_name = "POINTER")]
+    pub key: Option<String>,
+}
+
+/// `weir explain`.
+#[derive(Debug, clap::Args)]
+pub struct Explain {
+    /// The code, as in `error[W0503]`
+    #[arg(value_name = "CODE")]
+    pub code: Option<String>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +267,7 @@ mod tests {
             ErrorKind::ValueValidation
         );
         assert_eq!(kind("weir check"), ErrorKind::MissingRequiredArgument);
+        assert_eq!(kind("weir new"), ErrorKind::MissingRequiredArgument);
         assert_eq!(kind("weir frobnicate"), ErrorKind::InvalidSubcommand);
     }
 

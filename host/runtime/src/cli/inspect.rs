@@ -62,7 +62,8 @@ fn section(text: &mut String, title: &str, lines: &[String]) {
     }
 }
 
-fn describe(text: &mut String, description: &Description) {
+/// Appends what an operator declares, a line each.
+pub(super) fn describe(text: &mut String, description: &Description) {
     let version = if description.version.is_empty() {
         String::new()
     } else {

@@ -1,7 +1,11 @@
 //! The command line: what a verb does, in terms of the library.
 
 pub mod args;
+mod build;
+mod explain;
 pub mod inspect;
+mod new;
+mod trial;
 
 use std::io::Write;
 use std::path::Path;
@@ -21,6 +25,10 @@ pub fn main() -> std::process::ExitCode {
         Verb::Run(run) => run_verb(&run),
         Verb::Check(check) => check_verb(&check),
         Verb::Inspect(inspect) => inspect::inspect(&inspect.file),
+        Verb::Explain(args) => explain::explain(args.code.as_deref()),
+        Verb::New(args) => new::new(&args),
+        Verb::Build(args) => build::build(&args.dir),
+        Verb::Try(args) => trial::try_operator(&args),
         Verb::Schema => {
             let schema = serde_json::to_string_pretty(&job::schema());
             print(&format!("{}\n", schema.expect("a schema is plain JSON")))

@@ -9,6 +9,7 @@
 //! | W05xx | checkpoints and recovery |
 //! | W06xx | sources |
 //! | W07xx | sinks |
+//! | W08xx | writing operators |
 
 /// Codes and their meanings in a line, ascending.
 pub const CODES: &[(&str, &str)] = &[
@@ -126,6 +127,11 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0703", "a sink's directory cannot be used"),
     ("W0704", "staged output is not what was recorded"),
     ("W0705", "standard output was closed by its reader"),
+    ("W0801", "a project that cannot be created"),
+    ("W0802", "a folder that is not an operator's project"),
+    ("W0803", "the tools to build an operator are missing"),
+    ("W0804", "an operator that was not built"),
+    ("W0805", "a line that `weir try` does not understand"),
 ];
 
 /// What `code` means, if there is such a code.

@@ -21,7 +21,7 @@ mod report;
 mod scalar;
 mod schema;
 mod substitute;
-mod suggest;
+pub(crate) mod suggest;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -4,7 +4,7 @@
 const MAX_CANDIDATES: usize = 2_000;
 
 /// The candidate nearest to `text`, if one is near enough to be a misspelling of it. Case, `-` and `_` count for nothing.
-pub(super) fn nearest<'a>(
+pub(crate) fn nearest<'a>(
     text: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {

@@ -102,13 +102,13 @@ impl From<Refusal> for Refused {
 }
 
 /// Ticks the engine's deadline clock until dropped.
-struct Ticker {
+pub(crate) struct Ticker {
     stop: Arc<atomic::AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Ticker {
-    fn start(engine: &Engine) -> std::io::Result<Ticker> {
+    pub(crate) fn start(engine: &Engine) -> std::io::Result<Ticker> {
         let stop = Arc::new(atomic::AtomicBool::new(false));
         let (engine, stopped) = (engine.clone(), stop.clone());
         let thread = std::thread::Builder::new()
