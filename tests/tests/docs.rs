@@ -129,7 +129,12 @@ fn every_command_shown_exists() {
         }
     }
     let verbs: Vec<_> = shown.iter().map(String::as_str).collect();
-    assert_eq!(verbs, ["check", "inspect", "run", "schema"]);
+    assert_eq!(
+        verbs,
+        [
+            "build", "check", "explain", "inspect", "new", "run", "schema", "try"
+        ]
+    );
 }
 
 /// Whether `lines` stand in `file` one after the other, whatever their indentation.
