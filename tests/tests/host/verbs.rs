@@ -100,7 +100,8 @@ fn a_command_line_that_is_none_is_refused() {
         &["frobnicate"][..],
         &["run"],
         &["run", "job.yaml", "--parallelism", "0"],
-        &["explain", "W0101"],
+        &["explain", "W9999"],
+        &["swap", "job", "operator", "new.wasm"],
     ] {
         assert_eq!(place.weir(args).code(), Some(2), "{args:?}");
     }
