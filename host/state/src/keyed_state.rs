@@ -25,6 +25,20 @@ pub struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
+    /// Whether an argument has a row a cell, `found` rows that it has.
+    pub(crate) fn check_rows(&self, what: &'static str, found: usize) -> Result<(), Error> {
+        let expected = self.keys.len();
+        if found == expected {
+            Ok(())
+        } else {
+            Err(Error::Shape {
+                what,
+                found,
+                expected,
+            })
+        }
+    }
+
     /// The namespace of a cell, `None` for the empty one.
     pub fn namespace(&self, cell: usize) -> Option<&'a [u8]> {
         self.namespaces

@@ -163,21 +163,8 @@ impl Memory {
             return Err(Error::KeyIndex { index, distinct });
         }
         at.namespaces.map_or(Ok(()), |namespaces| {
-            Self::check_rows("namespaces", namespaces.len(), at)
+            at.check_rows("namespaces", namespaces.len())
         })
-    }
-
-    fn check_rows(what: &'static str, found: usize, at: Cells<'_>) -> Result<(), Error> {
-        let expected = at.keys.len();
-        if found == expected {
-            Ok(())
-        } else {
-            Err(Error::Shape {
-                what,
-                found,
-                expected,
-            })
-        }
     }
 
     fn clear_cells(&mut self, state: u32, at: Cells<'_>) -> Result<(), Error> {

@@ -20,10 +20,10 @@ use sweep::Sweep;
 use crate::dictionary::Dictionary;
 use crate::hash::key_group;
 use crate::keyed_state::{Cells, Firing, ItemLists, KeyedState, Page, Progress, Stats};
-use crate::snapshot::{Contents, Header, Rows, Visitor, read};
+use crate::snapshot::{Contents, Header, Restorer, Rows};
 use crate::stored_key::group_of;
 use crate::stored_value::StoredValue;
-use crate::timers::{Chain, Registration, TimerKey, Timers};
+use crate::timers::{Chain, TimerKey, Timers};
 use crate::{
     ColumnRef, Error, GroupRange, Nullable, NullableRef, RestoreSummary, Schema, Snapshot,
     TimeDomain,
@@ -340,37 +340,23 @@ impl KeyedState for Oracle {
         if self.open {
             return Err(Error::Misuse("restore in an open call"));
         }
-        let mut staged = Staged {
+        let restorer = Restorer {
+            schema: &self.schema,
+            max_parallelism: self.max_parallelism,
             range: self.range,
             restored: &self.restored,
-            file: name,
-            groups: Vec::new(),
-            rows: Vec::new(),
-            timers: Vec::new(),
         };
-        let summary = read(
-            reader,
-            name,
-            &self.schema,
-            self.max_parallelism,
-            &mut staged,
-        )?;
-        let Staged {
-            groups,
-            rows,
-            timers,
-            ..
-        } = staged;
-        self.restored.extend(groups);
-        for (key, value) in rows {
+        let staged = restorer.stage(reader, name)?;
+        self.restored.extend(staged.groups);
+        for (key, value) in staged.rows {
             let expires = StoredValue::decode(&value).is_some_and(|value| value.expiry.is_some());
             self.sweep.needed |= expires;
             self.insert(key, value);
         }
-        for (domain, key, registration) in timers {
+        for (domain, key, registration) in staged.timers {
             Arc::make_mut(&mut self.timers[domain as usize]).insert(key, registration);
         }
-        Ok(summary)
+        Ok(staged.summary)
     }
 
     fn stats(&self) -> Stats {
@@ -381,39 +367,5 @@ impl KeyedState for Oracle {
             timers: of_timers(Timers::len),
             bytes: self.bytes + of_timers(Timers::bytes),
         }
-    }
-}
-
-/// What a restore has read and not yet verified to the end.
-struct Staged<'a> {
-    range: GroupRange,
-    restored: &'a BTreeSet<u16>,
-    file: &'a str,
-    groups: Vec<u16>,
-    rows: Vec<(Vec<u8>, Vec<u8>)>,
-    timers: Vec<(TimeDomain, TimerKey, Registration)>,
-}
-
-impl Visitor for Staged<'_> {
-    fn group(&mut self, group: u16) -> Result<bool, Error> {
-        if !self.range.contains(group) {
-            return Ok(false);
-        }
-        if self.restored.contains(&group) {
-            return Err(Error::Overlap {
-                file: self.file.to_owned(),
-                group,
-            });
-        }
-        self.groups.push(group);
-        Ok(true)
-    }
-
-    fn row(&mut self, _group: u16, key: Vec<u8>, value: Vec<u8>) {
-        self.rows.push((key, value));
-    }
-
-    fn timer(&mut self, domain: TimeDomain, key: TimerKey, registration: Registration) {
-        self.timers.push((domain, key, registration));
     }
 }

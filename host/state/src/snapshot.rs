@@ -25,6 +25,7 @@
 mod group_rows;
 mod header;
 mod read;
+mod staged;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -42,7 +43,7 @@ use crate::{CALL_BUDGET, TimeDomain};
 
 pub(crate) use group_rows::GroupRows;
 pub(crate) use header::Header;
-pub(crate) use read::{Visitor, read};
+pub(crate) use staged::Restorer;
 
 const MAGIC: [u8; 8] = *b"WEIRSNAP";
 const VERSION: u32 = 1;

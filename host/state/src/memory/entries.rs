@@ -28,7 +28,7 @@ impl Memory {
         names: ColumnRef<'_>,
     ) -> Result<Nullable, Error> {
         let state = self.target(state, StateKind::Entries, at)?;
-        Self::check_rows("names", names.len(), at)?;
+        at.check_rows("names", names.len())?;
         let (mut out, mut budget) = (Nullable::new(), ReadBudget::default());
         for (row, (&key, name)) in at.keys.iter().zip(names.iter()).enumerate() {
             let view = self.view(&(key, cell_key(state, at.namespace(row))));
@@ -54,8 +54,8 @@ impl Memory {
         values: NullableRef<'_>,
     ) -> Result<(), Error> {
         let state = self.target(state, StateKind::Entries, at)?;
-        Self::check_rows("names", names.len(), at)?;
-        Self::check_rows("values", values.len(), at)?;
+        at.check_rows("names", names.len())?;
+        at.check_rows("values", values.len())?;
         self.overlay
             .spend(at, names.data.len() + values.data.len())?;
         for (row, (name, value)) in names.iter().zip(values.iter()).enumerate() {
@@ -79,8 +79,8 @@ impl Memory {
         limit: u32,
     ) -> Result<Page, Error> {
         let state = self.target(state, StateKind::Entries, at)?;
-        Self::check_rows("start", start.len(), at)?;
-        Self::check_rows("end", end.len(), at)?;
+        at.check_rows("start", start.len())?;
+        at.check_rows("end", end.len())?;
         let (mut page, mut budget) = (Page::default(), ReadBudget::default());
         for (row, (start, end)) in start.iter().zip(end.iter()).enumerate() {
             let view = self.view(&(at.keys[row], cell_key(state, at.namespace(row))));
@@ -105,8 +105,8 @@ impl Memory {
         end: NullableRef<'_>,
     ) -> Result<(), Error> {
         let state = self.target(state, StateKind::Entries, at)?;
-        Self::check_rows("start", start.len(), at)?;
-        Self::check_rows("end", end.len(), at)?;
+        at.check_rows("start", start.len())?;
+        at.check_rows("end", end.len())?;
         for (row, (start, end)) in start.iter().zip(end.iter()).enumerate() {
             let place = (at.keys[row], cell_key(state, at.namespace(row)));
             let view = self.view(&place);

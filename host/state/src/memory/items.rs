@@ -16,7 +16,7 @@ impl Memory {
         new: ColumnRef<'_>,
     ) -> Result<(), Error> {
         let state = self.target(state, StateKind::Items, at)?;
-        Self::check_rows("items", new.len(), at)?;
+        at.check_rows("items", new.len())?;
         self.overlay.spend(at, new.data.len())?;
         for (row, (&key, item)) in at.keys.iter().zip(new.iter()).enumerate() {
             let place = (key, cell_key(state, at.namespace(row)));

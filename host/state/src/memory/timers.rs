@@ -71,7 +71,7 @@ impl Memory {
             .get(timer as usize)
             .ok_or(Error::NoSuchTimer { timer })?;
         self.check_cells(at)?;
-        Self::check_rows("times", times.len(), at)?;
+        at.check_rows("times", times.len())?;
         self.overlay.spend(at, times.len() * TIMER)?;
         let popped = self.popped.as_ref();
         let popped = popped.filter(|popped| set && popped.domain == domain);

@@ -77,7 +77,7 @@ impl Memory {
         values: NullableRef<'_>,
     ) -> Result<(), Error> {
         let state = self.target(state, StateKind::Value, at)?;
-        Self::check_rows("values", values.len(), at)?;
+        at.check_rows("values", values.len())?;
         self.overlay.spend(at, values.data.len())?;
         self.overlay.log(state, at, Some(values));
         Ok(())

@@ -56,7 +56,7 @@ impl Oracle {
         values: NullableRef<'_>,
     ) -> Result<(), Error> {
         let target = self.target(state, StateKind::Value, at)?;
-        Self::check_rows("values", values.len(), at)?;
+        at.check_rows("values", values.len())?;
         let mut key = Vec::new();
         for (cell, value) in values.iter().enumerate() {
             self.locate(&mut key, target, at, cell);
@@ -72,7 +72,7 @@ impl Oracle {
         items: ColumnRef<'_>,
     ) -> Result<(), Error> {
         let target = self.target(state, StateKind::Items, at)?;
-        Self::check_rows("items", items.len(), at)?;
+        at.check_rows("items", items.len())?;
         let mut key = Vec::new();
         for (cell, item) in items.iter().enumerate() {
             let view = self.locate(&mut key, target, at, cell);
@@ -131,7 +131,7 @@ impl Oracle {
         names: ColumnRef<'_>,
     ) -> Result<Nullable, Error> {
         let target = self.target(state, StateKind::Entries, at)?;
-        Self::check_rows("names", names.len(), at)?;
+        at.check_rows("names", names.len())?;
         let (mut out, mut key, mut budget) = (Nullable::new(), Vec::new(), ReadBudget(CALL_BUDGET));
         for (cell, name) in names.iter().enumerate() {
             let view = self.locate(&mut key, target, at, cell);
@@ -151,8 +151,8 @@ impl Oracle {
         values: NullableRef<'_>,
     ) -> Result<(), Error> {
         let target = self.target(state, StateKind::Entries, at)?;
-        Self::check_rows("names", names.len(), at)?;
-        Self::check_rows("values", values.len(), at)?;
+        at.check_rows("names", names.len())?;
+        at.check_rows("values", values.len())?;
         let mut key = Vec::new();
         for (cell, (name, value)) in names.iter().zip(values.iter()).enumerate() {
             self.locate(&mut key, target, at, cell);
@@ -172,8 +172,8 @@ impl Oracle {
         limit: u32,
     ) -> Result<Page, Error> {
         let target = self.target(state, StateKind::Entries, at)?;
-        Self::check_rows("start", start.len(), at)?;
-        Self::check_rows("end", end.len(), at)?;
+        at.check_rows("start", start.len())?;
+        at.check_rows("end", end.len())?;
         let (mut page, mut key, mut budget) =
             (Page::default(), Vec::new(), ReadBudget(CALL_BUDGET));
         for (cell, (start, end)) in start.iter().zip(end.iter()).enumerate() {
@@ -202,8 +202,8 @@ impl Oracle {
         end: NullableRef<'_>,
     ) -> Result<(), Error> {
         let target = self.target(state, StateKind::Entries, at)?;
-        Self::check_rows("start", start.len(), at)?;
-        Self::check_rows("end", end.len(), at)?;
+        at.check_rows("start", start.len())?;
+        at.check_rows("end", end.len())?;
         let mut key = Vec::new();
         for (cell, (start, end)) in start.iter().zip(end.iter()).enumerate() {
             let view = self.locate(&mut key, target, at, cell);
@@ -343,21 +343,8 @@ impl Oracle {
             return Err(Error::KeyIndex { index, distinct });
         }
         at.namespaces.map_or(Ok(()), |namespaces| {
-            Self::check_rows("namespaces", namespaces.len(), at)
+            at.check_rows("namespaces", namespaces.len())
         })
-    }
-
-    pub(super) fn check_rows(what: &'static str, found: usize, at: Cells<'_>) -> Result<(), Error> {
-        let expected = at.keys.len();
-        if found == expected {
-            Ok(())
-        } else {
-            Err(Error::Shape {
-                what,
-                found,
-                expected,
-            })
-        }
     }
 }
 

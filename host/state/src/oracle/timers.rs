@@ -28,7 +28,7 @@ impl Oracle {
             .ok_or(Error::NoSuchTimer { timer })?
             .domain;
         self.check_cells(at)?;
-        Self::check_rows("times", times.len(), at)?;
+        at.check_rows("times", times.len())?;
         for (cell, (&index, &time)) in at.keys.iter().zip(times).enumerate() {
             let key = TimerKey {
                 time,
