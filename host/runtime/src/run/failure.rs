@@ -49,7 +49,7 @@ impl Failure {
         }
     }
 
-    /// A task failed. `subject` names it.
+    /// A task failed.
     pub(super) fn of_task(error: &task::Error) -> Failure {
         use weir_operator::CallError;
         let mut failure = Failure::passing(Vec::new());

@@ -89,21 +89,15 @@ impl Chain {
 
     /// Passes on what the operator `at` has produced.
     fn pass_on(&mut self, at: usize) -> Result<(), Error> {
-        loop {
-            let ChainNode::Operator(operator) = &mut self.nodes[at] else {
-                return Ok(());
-            };
-            let environment = operator.environment();
-            let produced = std::mem::take(&mut environment.produced);
-            if produced.is_empty() {
-                return Ok(());
-            }
-            for (port, batch) in produced {
-                for piece in batch.pieces() {
-                    self.route(at, port, piece)?;
-                }
+        let ChainNode::Operator(operator) = &mut self.nodes[at] else {
+            return Ok(());
+        };
+        for (port, batch) in std::mem::take(&mut operator.environment().produced) {
+            for piece in batch.pieces() {
+                self.route(at, port, piece)?;
             }
         }
+        Ok(())
     }
 
     fn route(&mut self, at: usize, port: usize, batch: Batch) -> Result<(), Error> {
