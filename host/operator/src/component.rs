@@ -7,6 +7,7 @@ use wasmtime::Store;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{ComponentExportIndex, ComponentNamedList, HasData, Lift, Linker, Lower};
 
+use crate::cache::CacheUse;
 use crate::call_error::CallError;
 use crate::contract::bindings::{Operator, OperatorPre};
 use crate::contract::wit::types as wit;
@@ -34,6 +35,7 @@ pub struct Component {
 struct Loaded {
     engine: Engine,
     component: wasmtime::component::Component,
+    cache_use: CacheUse,
     sha256: String,
     origin: String,
     interface: Interface,
@@ -55,15 +57,20 @@ impl Component {
             return Err(error(problem));
         }
         let component = component.expect("what has no problem is or makes a component");
-        let component = wasmtime::component::Component::from_binary(engine.wasmtime(), &component)
-            .map_err(|invalid| {
-                error(Problem::Invalid {
-                    detail: format!("{invalid:#}"),
-                })
-            })?;
+        let compiled = match engine.cache() {
+            Some(cache) => cache.component(engine.wasmtime(), &component),
+            None => wasmtime::component::Component::from_binary(engine.wasmtime(), &component)
+                .map(|component| (component, CacheUse::None)),
+        };
+        let (component, cache_use) = compiled.map_err(|invalid| {
+            error(Problem::Invalid {
+                detail: format!("{invalid:#}"),
+            })
+        })?;
         let loaded = Loaded {
             engine: engine.clone(),
             component,
+            cache_use,
             sha256: inspection.sha256,
             origin: origin.to_owned(),
             interface: inspection.interface,
@@ -80,6 +87,11 @@ impl Component {
     /// SHA-256 of the bytes that were loaded, in hexadecimal.
     pub fn sha256(&self) -> &str {
         &self.loaded.sha256
+    }
+
+    /// Whether it was compiled, or its code came from the engine's cache.
+    pub fn cache_use(&self) -> &CacheUse {
+        &self.loaded.cache_use
     }
 
     /// What the caller of [`Engine::load`] named it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use wasmtime::{Config, OptLevel, WasmBacktraceDetails};
 
+use crate::cache::CompileCache;
 use crate::component::Component;
 use crate::load_error::LoadError;
 
@@ -26,6 +27,7 @@ pub struct Error(String);
 pub struct Engine {
     wasmtime: wasmtime::Engine,
     clock: Clock,
+    cache: Option<Arc<CompileCache>>,
 }
 
 /// Ticks since the engine was made: the clock of deadlines. wasmtime's epoch advances with it but
@@ -49,7 +51,7 @@ impl Clock {
 }
 
 impl Engine {
-    /// An engine for this machine.
+    /// An engine for this machine, which compiles whatever it loads.
     pub fn new() -> Result<Engine, Error> {
         let mut config = Config::new();
         config
@@ -70,6 +72,16 @@ impl Engine {
         Ok(Engine {
             wasmtime,
             clock: Clock::default(),
+            cache: None,
+        })
+    }
+
+    /// An engine that keeps compiled code in a directory, and takes it from there the next time. A
+    /// cache that cannot be used fails no load; [`Component::cache_use`] says why it was not.
+    pub fn with_cache(cache: CompileCache) -> Result<Engine, Error> {
+        Ok(Engine {
+            cache: Some(Arc::new(cache)),
+            ..Engine::new()?
         })
     }
 
@@ -84,7 +96,7 @@ impl Engine {
     /// Loads an operator: a component, or a core module that carries component type information
     /// (what `cargo build --target wasm32-unknown-unknown` makes of a crate with `wit-bindgen`).
     /// Checks it against the contract and compiles it, which takes from milliseconds for a small
-    /// Rust operator to seconds for one that carries an interpreter.
+    /// Rust operator to seconds for one that carries an interpreter, unless its code is cached.
     ///
     /// `origin` is what messages call it: the file's name.
     pub fn load(&self, bytes: &[u8], origin: &str) -> Result<Component, LoadError> {
@@ -93,6 +105,10 @@ impl Engine {
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
         &self.wasmtime
+    }
+
+    pub(crate) fn cache(&self) -> Option<&CompileCache> {
+        self.cache.as_deref()
     }
 
     pub(crate) fn clock(&self) -> &Clock {

@@ -292,7 +292,7 @@ fn invalid(error: wasmparser::BinaryReaderError) -> Problem {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -8,7 +8,8 @@
 //!
 //! This crate knows no state backend and no runtime, and nothing here owns a thread, an executor,
 //! storage or a clock, so that another engine can embed it: calls are synchronous, and time reaches
-//! it as arguments and as [`Engine::tick`].
+//! it as arguments and as [`Engine::tick`]. Files are touched only where the embedder names a
+//! directory for compiled code ([`CompileCache`]).
 //!
 //! Two invariants hold it together:
 //!
@@ -22,6 +23,7 @@
 //! The guest's limits are [`Limits`]: memory, time, output. They hold in `describe` and `open` as
 //! well.
 
+mod cache;
 mod call_error;
 mod columns;
 mod component;
@@ -38,6 +40,7 @@ mod instance;
 mod limits;
 mod load_error;
 
+pub use cache::{CacheError, CacheUse, CompileCache};
 pub use call_error::{CallError, Fault};
 pub use columns::{Batch, Column, ColumnRef, Firing, Now, Nullable, NullableRef};
 pub use component::Component;

@@ -1,15 +1,17 @@
 //! Everything that can be refused before a job starts: components, ports, directories. Used by `weir check` and `weir run`.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weir_operator::{CallError, Component, Engine, Limits, LoadError};
+use weir_operator::{CacheUse, CallError, CompileCache, Component, Engine, Limits, LoadError};
 
 use crate::attempt::LoadedOperator;
 use crate::diagnostic::{Diagnostic, Location};
 use crate::graph::{self, Plan};
 use crate::job::model::{Job, Operator, Place, SinkConnector};
-use crate::{sink, source};
+use crate::{log, sink, source};
 
 /// Largest component file that is read.
 const MAX_COMPONENT_BYTES: u64 = 512 << 20;
@@ -290,6 +292,41 @@ pub fn data_dir(job: &Job, asked: Option<PathBuf>) -> PathBuf {
         .unwrap_or_else(|| job.dir.join(".weir").join(job.name.as_str()))
 }
 
+/// An engine that keeps compiled operators where `$WEIR_CACHE` says, else in `cache` of the data directory, else nowhere: a verb
+/// that only looks has no data directory.
+///
+/// # Errors
+/// The engine does not start on this machine.
+pub fn engine(data_dir: Option<&Path>) -> Result<Engine, weir_operator::Error> {
+    match cache_dir(std::env::var_os("WEIR_CACHE"), data_dir) {
+        Some(dir) => Engine::with_cache(CompileCache::new(dir)),
+        None => Engine::new(),
+    }
+}
+
+fn cache_dir(asked: Option<OsString>, data_dir: Option<&Path>) -> Option<PathBuf> {
+    asked
+        .filter(|dir| !dir.is_empty())
+        .map(PathBuf::from)
+        .or_else(|| data_dir.map(|dir| dir.join("cache")))
+}
+
+/// Says why compiled operators could not be kept (W0203), each reason once.
+pub fn warn_of_cache<'a>(components: impl IntoIterator<Item = &'a Component>) {
+    let reasons: BTreeSet<String> = components
+        .into_iter()
+        .filter_map(|component| match component.cache_use() {
+            CacheUse::Failed(error) => Some(error.to_string()),
+            CacheUse::None | CacheUse::Hit | CacheUse::Stored => None,
+        })
+        .collect();
+    for reason in reasons {
+        log::warn(&format!(
+            "[W0203] compiled operators are not kept, each start compiles them again: {reason}"
+        ));
+    }
+}
+
 /// Subtasks of what does not say its own: the job's, else the CPUs this process may use.
 pub fn parallelism(job: &Job) -> u16 {
     let cpus = std::thread::available_parallelism()
@@ -297,4 +334,21 @@ pub fn parallelism(job: &Job) -> u16 {
     job.parallelism
         .unwrap_or(cpus)
         .clamp(1, job.max_parallelism)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_is_where_it_is_asked_for_else_with_the_job() {
+        let dir = |asked: Option<&str>, data_dir: Option<&str>| {
+            cache_dir(asked.map(OsString::from), data_dir.map(Path::new))
+        };
+        assert_eq!(dir(Some("/c"), Some("/d")), Some("/c".into()));
+        assert_eq!(dir(Some("/c"), None), Some("/c".into()));
+        assert_eq!(dir(Some(""), Some("/d")), Some("/d/cache".into()));
+        assert_eq!(dir(None, Some("/d")), Some("/d/cache".into()));
+        assert_eq!(dir(None, None), None);
+    }
 }

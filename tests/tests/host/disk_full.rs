@@ -30,7 +30,8 @@ fn start_without_signal(place: &Place, log: &str) -> Process {
     command
         .current_dir(place.dir())
         .env_remove("WEIR_FAULT")
-        .env_remove("STATE_DIRECTORY");
+        .env_remove("STATE_DIRECTORY")
+        .env_remove("WEIR_CACHE");
     let mut process = place.spawn(&mut command);
     assert!(
         process.says("committed", 3, HANGS),

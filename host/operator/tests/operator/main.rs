@@ -6,6 +6,7 @@
     reason = "what cannot be unwrapped fails the test"
 )]
 
+mod cache;
 mod calls;
 mod limits;
 mod load;

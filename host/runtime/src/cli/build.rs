@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
-use weir_operator::{CallError, Component, Description, Engine, Limits};
+use weir_operator::{CallError, Component, Description, Limits};
 
 use super::inspect;
 use super::{print, refuse};
@@ -57,10 +57,12 @@ fn make(dir: &Path) -> Result<String, Box<Diagnostic>> {
 
 /// Loads the component and lets it describe itself, which it may refuse to do without a configuration.
 fn check(bytes: &[u8], shown: &str) -> Result<(Component, Option<Description>), Box<Diagnostic>> {
-    let engine = Engine::new().map_err(|error| Diagnostic::error("W0200", error.to_string()))?;
+    let engine =
+        start::engine(None).map_err(|error| Diagnostic::error("W0200", error.to_string()))?;
     let component = engine
         .load(bytes, shown)
         .map_err(|error| start::load_problem(&error))?;
+    start::warn_of_cache([&component]);
     match component.describe(None, &Limits::default()) {
         Ok(description) => Ok((component, Some(description))),
         Err(CallError::Open(_)) => Ok((component, None)),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use weir_operator::{Description, Engine, Limits, inspect as look};
+use weir_operator::{Description, Limits, inspect as look};
 
 use super::{print, refuse};
 use crate::diagnostic::{Diagnostic, ExitCode};
@@ -23,7 +23,7 @@ pub fn inspect(file: &Path) -> ExitCode {
     let mut text = format!("{shown}\n  sha256   {}\n", inspection.sha256);
     section(&mut text, "imports", &inspection.interface.imports);
     section(&mut text, "exports", &inspection.interface.exports);
-    let described = Engine::new()
+    let described = start::engine(None)
         .map_err(|error| Diagnostic::error("W0200", error.to_string()))
         .and_then(|engine| {
             engine
@@ -31,6 +31,7 @@ pub fn inspect(file: &Path) -> ExitCode {
                 .map_err(|error| start::load_problem(&error))
         })
         .and_then(|component| {
+            start::warn_of_cache([&component]);
             component
                 .describe(None, &Limits::default())
                 .map_err(|error| {

@@ -11,7 +11,6 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::Parser;
-use weir_operator::Engine;
 
 use crate::diagnostic::{self, Diagnostic, ExitCode};
 use crate::job::model::Job;
@@ -111,7 +110,7 @@ fn check_verb(args: &Check) -> ExitCode {
     };
     let mut said = String::new();
     if !args.offline {
-        let engine = match Engine::new() {
+        let engine = match start::engine(None) {
             Ok(engine) => engine,
             Err(error) => {
                 return refuse(
@@ -126,7 +125,10 @@ fn check_verb(args: &Check) -> ExitCode {
             Ok(checked)
         });
         match checked {
-            Ok(checked) => said = start::outline(&job, &checked),
+            Ok(checked) => {
+                start::warn_of_cache(checked.operators.iter().map(|loaded| &loaded.component));
+                said = start::outline(&job, &checked);
+            }
             Err(problems) => return refuse(&problems, ExitCode::InvalidJob),
         }
     }

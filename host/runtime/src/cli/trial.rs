@@ -63,13 +63,14 @@ fn run(args: &Try) -> Result<ExitCode, End> {
         let title = format!("`--config` is not JSON: {error}");
         return Err(invalid(Diagnostic::error("W0212", title)));
     }
-    let engine = Engine::new().map_err(|error| {
+    let engine = start::engine(None).map_err(|error| {
         let problem = Diagnostic::error("W0200", error.to_string());
         End::Refused(problem.into(), ExitCode::Internal)
     })?;
     let _ticker =
         Ticker::start(&engine).map_err(|error| internal("cannot start a thread", error))?;
     let (component, description) = load(&engine, &args.file, config)?;
+    start::warn_of_cache([&component]);
     let mut trial = Trial::open(&component, description, config, args.input.as_deref())?;
     let mut input = io::stdin().lock();
     let mut line = Vec::new();

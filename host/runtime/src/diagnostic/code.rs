@@ -60,6 +60,7 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     ("W0201", "a component's file cannot be read"),
     ("W0202", "a component is not the pinned one"),
+    ("W0203", "compiled operators cannot be kept on disk"),
     (
         "W0210",
         "a file that is not a Weir operator, or not of this contract",

@@ -148,7 +148,9 @@ fn internal(what: &str, error: impl std::fmt::Display) -> Refused {
 /// # Errors
 /// [`Refused`]: nothing was started, or it gave up.
 pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Report, Refused> {
-    let engine = Engine::new().map_err(|error| internal("cannot start wasmtime", error))?;
+    let data_dir = start::data_dir(&job, options.data_dir.clone());
+    let engine =
+        start::engine(Some(&data_dir)).map_err(|error| internal("cannot start wasmtime", error))?;
     let _ticker =
         Ticker::start(&engine).map_err(|error| internal("cannot start a thread", error))?;
     let parallelism = start::parallelism(&job);
@@ -156,13 +158,13 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
         problems,
         code: ExitCode::InvalidJob,
     })?;
+    start::warn_of_cache(checked.operators.iter().map(|loaded| &loaded.component));
     start::check_directories(&job, true).map_err(|problems| Refused {
         problems,
         code: ExitCode::StartRefused,
     })?;
     let guarantee =
         Guarantee::of(&job).map_err(|problem| Refused::one(problem, ExitCode::InvalidJob))?;
-    let data_dir = start::data_dir(&job, options.data_dir.clone());
 
     let mut blueprint = Blueprint {
         plan: checked.plan,
