@@ -9,6 +9,7 @@ mod graphs;
 mod guests_gone_wrong;
 mod identity;
 mod input_changed;
+mod large_state;
 mod many_checkpoints;
 mod null_keys;
 mod one_owner;

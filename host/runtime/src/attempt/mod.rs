@@ -116,10 +116,8 @@ fn drive<M: From<TaskEvent>, T: Task>(
         loop {
             match built.step()? {
                 Step::Continue => {}
-                Step::Snapshots(all) => {
-                    for (barrier, frozen) in all {
-                        send(TaskEvent::Passed(task, barrier.n, frozen))?;
-                    }
+                Step::Snapshot(barrier, frozen) => {
+                    send(TaskEvent::Passed(task, barrier.n, frozen))?;
                 }
                 Step::Ended(frozen) => return send(TaskEvent::Ended(task, frozen)),
             }

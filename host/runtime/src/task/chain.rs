@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_state::TimeDomain;
+use weir_state::{Progress, TimeDomain};
 
 use super::isolate::Fired;
 use super::node::OperatorNode;
@@ -43,9 +43,27 @@ pub enum ChainNode {
     Sink(Box<SinkNode>),
 }
 
+impl ChainNode {
+    fn operator_mut(&mut self) -> Option<&mut OperatorNode> {
+        match self {
+            ChainNode::Operator(operator) => Some(operator),
+            ChainNode::Sink(_) => None,
+        }
+    }
+}
+
+/// What a barrier froze, while state is collected.
+struct Collecting {
+    barrier: Barrier,
+    frozen: Frozen,
+    /// How many operators are done.
+    operators: usize,
+}
+
 /// The nodes of a chain's subtask, the head first, each before what it feeds.
 pub struct Chain {
     nodes: Vec<ChainNode>,
+    collecting: Option<Collecting>,
     counters: Arc<Counters>,
     origins: Arc<Origins>,
 }
@@ -55,6 +73,7 @@ impl Chain {
     pub fn new(nodes: Vec<ChainNode>, counters: Arc<Counters>, origins: Arc<Origins>) -> Chain {
         Chain {
             nodes,
+            collecting: None,
             counters,
             origins,
         }
@@ -251,39 +270,94 @@ impl Chain {
         Ok(())
     }
 
-    /// Freezes what every node holds for checkpoint `n` and passes the barrier on.
-    pub fn barrier(&mut self, barrier: Barrier) -> Result<Frozen, Error> {
-        let snapshot = self.snapshot(barrier.n)?;
+    /// Freezes what every node holds for the checkpoint and passes the barrier on. The state is collected by [`Chain::collect`].
+    ///
+    /// # Panics
+    /// If the collection for the last barrier is not over.
+    pub fn barrier(&mut self, barrier: Barrier) -> Result<(), Error> {
+        assert!(self.collecting.is_none(), "one collection at a time");
+        let frozen = self.freeze(barrier.n)?;
         for at in 0..self.nodes.len() {
             self.control(at, &Element::Barrier(barrier))?;
         }
-        Ok(snapshot)
+        self.collecting = Some(Collecting {
+            barrier,
+            frozen,
+            operators: 0,
+        });
+        Ok(())
     }
 
-    fn snapshot(&mut self, n: u64) -> Result<Frozen, Error> {
-        let mut snapshot = Frozen::default();
+    /// Whether frozen state is being collected.
+    pub fn is_collecting(&self) -> bool {
+        self.collecting.is_some()
+    }
+
+    /// Collects about `budget` more rows of the state that the last barrier froze. Gives what the chain held at the barrier when it
+    /// is complete.
+    pub fn collect(&mut self, budget: usize) -> Result<Option<(Barrier, Frozen)>, Error> {
+        let Some(mut collecting) = self.collecting.take() else {
+            return Ok(None);
+        };
+        let nodes = self.nodes.iter_mut().filter_map(ChainNode::operator_mut);
+        for operator in nodes.skip(collecting.operators) {
+            if operator.stateful {
+                match operator.collect(budget)? {
+                    Progress::More => {
+                        self.collecting = Some(collecting);
+                        return Ok(None);
+                    }
+                    Progress::Done(state) => {
+                        collecting.frozen.operators[collecting.operators].1 = Some(state);
+                    }
+                }
+            }
+            collecting.operators += 1;
+        }
+        Ok(Some((collecting.barrier, collecting.frozen)))
+    }
+
+    /// What every node holds now, the operators' state aside.
+    fn freeze(&mut self, n: u64) -> Result<Frozen, Error> {
+        let mut frozen = Frozen::default();
         for node in &mut self.nodes {
             match node {
-                ChainNode::Operator(operator) => snapshot.operators.push(operator.snapshot()?),
+                ChainNode::Operator(operator) => frozen.operators.push((operator.freeze()?, None)),
                 ChainNode::Sink(sink) => {
                     fault_point::pass("before-prepare");
                     let staged = sink
                         .writer
                         .prepare(n)
                         .map_err(|error| sink_error(&sink.id, error, &self.origins))?;
-                    snapshot.sinks.push((sink.id.clone(), sink.subtask, staged));
+                    frozen.sinks.push((sink.id.clone(), sink.subtask, staged));
                     fault_point::pass("after-parts");
                 }
             }
         }
-        Ok(snapshot)
+        Ok(frozen)
     }
 
     /// All input has ended: the last advance, `finish`, and the end passed on. `n` numbers what sinks stage now.
+    ///
+    /// # Panics
+    /// As [`Chain::barrier`].
     pub fn end(&mut self, n: u64) -> Result<Frozen, Error> {
+        assert!(self.collecting.is_none(), "one collection at a time");
         self.end_node(0)?;
         fault_point::pass("end-of-input");
-        self.snapshot(n)
+        let frozen = self.freeze(n)?;
+        let last = Barrier { n, last: true };
+        self.collecting = Some(Collecting {
+            barrier: last,
+            frozen,
+            operators: 0,
+        });
+        // Nothing waits for this thread any more, so it may take as long as it takes.
+        loop {
+            if let Some((_, frozen)) = self.collect(usize::MAX)? {
+                return Ok(frozen);
+            }
+        }
     }
 
     fn end_node(&mut self, at: usize) -> Result<(), Error> {

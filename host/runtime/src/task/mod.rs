@@ -42,8 +42,8 @@ pub trait Task {
 pub enum Step {
     /// Go on.
     Continue,
-    /// Barriers were passed on; what the task held at each.
-    Snapshots(Vec<(Barrier, Frozen)>),
+    /// All that the task held when it passed this barrier on.
+    Snapshot(Barrier, Frozen),
     /// All input has ended; what the task holds finally.
     Ended(Frozen),
 }

@@ -245,10 +245,11 @@ impl OperatorNode {
         Ok(())
     }
 
-    pub(super) fn snapshot(
-        &mut self,
-    ) -> Result<(OperatorSnapshot, Option<weir_state::Snapshot>), Error> {
-        let state = self.stateful.then(|| self.environment().state.snapshot());
+    /// Freezes what it holds, state aside that [`OperatorNode::collect`] gives.
+    pub(super) fn freeze(&mut self) -> Result<OperatorSnapshot, Error> {
+        if self.stateful {
+            self.environment().state.freeze();
+        }
         let snapshot = OperatorSnapshot {
             id: self.id.clone(),
             subtask: self.subtask,
@@ -261,7 +262,13 @@ impl OperatorNode {
         if self.instance().memory_bytes() > self.memory_mark {
             self.replace()?;
         }
-        Ok((snapshot, state))
+        Ok(snapshot)
+    }
+
+    /// Collects about `budget` more rows of the frozen state.
+    pub(super) fn collect(&mut self, budget: usize) -> Result<weir_state::Progress, Error> {
+        let progress = self.environment().state.advance_snapshot(budget);
+        progress.map_err(|error| self.state_error(error))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The task of an operator chain: inbox, alignment and watermarks around a [`Chain`].
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::chain::Chain;
@@ -8,6 +9,9 @@ use crate::align::Alignment;
 use crate::channel::{Element, Inbox, Received};
 use crate::clock;
 use crate::watermark::{Merged, WatermarkMerge};
+
+/// Rows of frozen state that are collected after each element: about as long as a full batch takes.
+const ROWS_A_STEP: usize = 1_000;
 
 /// An operator chain's subtask, steppable.
 pub struct OperatorTask {
@@ -19,6 +23,8 @@ pub struct OperatorTask {
     merge: WatermarkMerge,
     /// Number of the checkpoint after the last barrier: what is staged at the end carries it.
     next_n: u64,
+    /// What is complete and was not reported yet.
+    complete: VecDeque<Step>,
 }
 
 impl OperatorTask {
@@ -38,10 +44,11 @@ impl OperatorTask {
             inputs,
             chain,
             next_n,
+            complete: VecDeque::new(),
         }
     }
 
-    fn element(&mut self, channel: usize, element: Element) -> Result<Step, Error> {
+    fn element(&mut self, channel: usize, element: Element) -> Result<(), Error> {
         match element {
             Element::Batch(batch) => {
                 let mut was_idle = self.merge.on_records(channel);
@@ -53,42 +60,55 @@ impl OperatorTask {
                 }
                 self.chain.records(0, self.inputs[channel], batch)?;
                 self.chain.flush(true)?;
-                Ok(Step::Continue)
             }
             Element::Watermark(watermark) => {
                 let merged = self.merge.on_watermark(channel, watermark);
                 self.time(merged)?;
-                Ok(Step::Continue)
             }
             Element::Idle => {
                 let merged = self.merge.on_idle(channel);
                 self.time(merged)?;
-                Ok(Step::Continue)
             }
             Element::Barrier(barrier) => {
                 let outcome = self.alignment.on_barrier(channel, barrier);
                 if outcome.block {
                     self.inbox.set_blocked(channel, true);
                 }
-                self.pass(outcome)
+                self.pass(outcome)?;
             }
             Element::End => {
                 let outcome = self.alignment.on_end(channel);
                 if self.alignment.all_ended() {
-                    return Ok(Step::Ended(self.chain.end(self.next_n)?));
+                    self.collect(usize::MAX)?;
+                    let frozen = self.chain.end(self.next_n)?;
+                    self.complete.push_back(Step::Ended(frozen));
+                    return Ok(());
                 }
-                let step = self.pass(outcome)?;
+                self.pass(outcome)?;
                 let merged = self.merge.on_end(channel);
                 self.time(merged)?;
-                Ok(step)
             }
         }
+        Ok(())
     }
 
-    fn pass(&mut self, outcome: crate::align::Outcome) -> Result<Step, Error> {
-        let mut frozen = Vec::new();
+    /// Collects more of what the last barrier froze, all of it for `usize::MAX`.
+    fn collect(&mut self, budget: usize) -> Result<(), Error> {
+        while self.chain.is_collecting() {
+            if let Some((barrier, frozen)) = self.chain.collect(budget)? {
+                self.complete.push_back(Step::Snapshot(barrier, frozen));
+            }
+            if budget < usize::MAX {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, outcome: crate::align::Outcome) -> Result<(), Error> {
         for barrier in outcome.complete {
-            frozen.push((barrier, self.chain.barrier(barrier)?));
+            self.collect(usize::MAX)?;
+            self.chain.barrier(barrier)?;
             self.next_n = barrier.n + 1;
         }
         if outcome.unblock {
@@ -96,11 +116,7 @@ impl OperatorTask {
                 self.inbox.set_blocked(channel, false);
             }
         }
-        Ok(if frozen.is_empty() {
-            Step::Continue
-        } else {
-            Step::Snapshots(frozen)
-        })
+        Ok(())
     }
 
     fn time(&mut self, merged: Merged) -> Result<(), Error> {
@@ -136,9 +152,16 @@ impl OperatorTask {
 }
 
 impl Task for OperatorTask {
-    /// Takes one element and carries it through the chain. Waits for it no longer than until the next processing-time timer.
+    /// Takes one element and carries it through the chain, then collects a bit of frozen state if there is some. Without any it waits
+    /// for the element, no longer than until the next processing-time timer.
     fn step(&mut self) -> Result<Step, Error> {
-        let deadline = self.fire_processing_timers()?;
+        if let Some(step) = self.complete.pop_front() {
+            return Ok(step);
+        }
+        let mut deadline = self.fire_processing_timers()?;
+        if self.chain.is_collecting() {
+            deadline = Some(clock::now());
+        }
         let (inputs, chain) = (&self.inputs, &mut self.chain);
         let mut failed = None;
         let received = self.inbox.receive(
@@ -155,9 +178,11 @@ impl Task for OperatorTask {
             return Err(error);
         }
         match received {
-            Received::Closed => Err(Error::Closed),
-            Received::Nothing => Ok(Step::Continue),
-            Received::Element(channel, element) => self.element(channel, element),
+            Received::Closed => return Err(Error::Closed),
+            Received::Nothing => {}
+            Received::Element(channel, element) => self.element(channel, element)?,
         }
+        self.collect(ROWS_A_STEP)?;
+        Ok(self.complete.pop_front().unwrap_or(Step::Continue))
     }
 }

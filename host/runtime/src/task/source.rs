@@ -60,16 +60,18 @@ impl SourceControl {
         }
     }
 
-    fn take(&self) -> Result<Vec<Barrier>, Closed> {
-        if !self.pending.swap(false, Ordering::Acquire) {
-            return Ok(Vec::new());
+    fn take(&self) -> Result<Option<Barrier>, Closed> {
+        if !self.pending.load(Ordering::Acquire) {
+            return Ok(None);
         }
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         if orders.closed {
-            self.pending.store(true, Ordering::Release);
             return Err(Closed);
         }
-        Ok(orders.barriers.drain(..).collect())
+        let barrier = orders.barriers.pop_front();
+        self.pending
+            .store(!orders.barriers.is_empty(), Ordering::Release);
+        Ok(barrier)
     }
 }
 
@@ -336,15 +338,11 @@ impl SourceTask {
 impl Task for SourceTask {
     /// Obeys the coordinator, reads up to a batch, passes on watermarks.
     fn step(&mut self) -> Result<Step, Error> {
-        let barriers = self.control.take()?;
-        if !barriers.is_empty() {
-            let mut frozen = Vec::new();
-            for barrier in barriers {
-                frozen.push((barrier, self.frozen()));
-                self.outlets.control(&Element::Barrier(barrier))?;
-                self.stopped |= barrier.last;
-            }
-            return Ok(Step::Snapshots(frozen));
+        if let Some(barrier) = self.control.take()? {
+            let frozen = self.frozen();
+            self.outlets.control(&Element::Barrier(barrier))?;
+            self.stopped |= barrier.last;
+            return Ok(Step::Snapshot(barrier, frozen));
         }
         if self.stopped {
             self.control.wait(Duration::from_secs(1));

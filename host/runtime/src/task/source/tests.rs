@@ -86,15 +86,12 @@ fn a_barrier_comes_right_behind_the_records_that_its_position_covers() {
     let (mut task, control, mut inbox) = task(1_000_000, None);
     task.step().expect("reads");
     control.inject(Barrier { n: 1, last: false });
-    let Ok(Step::Snapshots(frozen)) = task.step() else {
+    let Ok(Step::Snapshot(barrier, frozen)) = task.step() else {
         panic!("a barrier was asked for")
     };
-    let [(barrier, frozen)] = &frozen[..] else {
-        panic!("one barrier")
-    };
-    assert_eq!(*barrier, Barrier { n: 1, last: false });
+    assert_eq!(barrier, Barrier { n: 1, last: false });
     let elements = received(&mut inbox);
-    assert_eq!(elements.last(), Some(&Element::Barrier(*barrier)));
+    assert_eq!(elements.last(), Some(&Element::Barrier(barrier)));
     let position = &frozen.sources[0].1[0];
     assert_eq!(position.position["at"], rows(&elements));
     assert_eq!(position.max_time, rows(&elements) as i64 - 1);
@@ -105,11 +102,11 @@ fn after_a_last_barrier_nothing_is_emitted_but_the_barrier_of_a_second_try() {
     let (mut task, control, mut inbox) = task(1_000_000, None);
     task.step().expect("reads");
     control.inject(Barrier { n: 1, last: true });
-    assert!(matches!(task.step(), Ok(Step::Snapshots(frozen)) if frozen.len() == 1));
+    assert!(matches!(task.step(), Ok(Step::Snapshot(_, _))));
     received(&mut inbox);
     // The checkpoint failed; the coordinator tries again.
     control.inject(Barrier { n: 2, last: true });
-    assert!(matches!(task.step(), Ok(Step::Snapshots(frozen)) if frozen.len() == 1));
+    assert!(matches!(task.step(), Ok(Step::Snapshot(_, _))));
     assert_eq!(
         received(&mut inbox),
         [Element::Barrier(Barrier { n: 2, last: true })]
