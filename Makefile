@@ -27,8 +27,8 @@ soak: setup guests ## kill the host at least 200 times and compare with uninterr
 	$(CARGO) build --release --bin weir --features $(TEST_FEATURES)
 	$(CARGO) run --release --bin soak --features $(TEST_FEATURES)
 
-bench: setup guests ## measure keyed count beside a plain Rust loop; JSON lines
-	$(CARGO) run --release --bin bench
+bench: setup guests ## measure records, timers, start and barriers beside baselines; JSON lines (ONLY=NAME for one)
+	$(CARGO) run --release --bin bench -- $(ONLY)
 
 lint: setup-lint ## format, clippy and documentation, warnings as errors
 	$(CARGO) fmt --all --check

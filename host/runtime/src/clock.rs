@@ -1,6 +1,6 @@
 //! The only place that reads a clock. Everything else takes time as an argument or asks here.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Processing time: the wall clock in milliseconds since the epoch.
 pub fn wall_millis() -> i64 {
@@ -15,6 +15,13 @@ pub fn wall_millis() -> i64 {
 /// The monotonic clock: intervals, timeouts and backoffs go by it.
 pub fn now() -> Instant {
     Instant::now()
+}
+
+/// Processor time that the calling thread has used; zero where the kernel does not tell.
+pub fn thread_cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = stat.split(' ').next().and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
 }
 
 /// The wall clock as log lines write it.

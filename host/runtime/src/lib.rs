@@ -26,6 +26,7 @@ pub mod run;
 pub mod signals;
 pub mod sink;
 pub mod source;
+pub mod stages;
 pub mod start;
 pub mod task;
 pub mod units;

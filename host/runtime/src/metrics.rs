@@ -4,12 +4,17 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::batch::Origin;
+use crate::stages::Stages;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident, $add:ident;)*) => {
         /// Counters of one attempt. Each is a total since the attempt began.
         #[derive(Debug, Default)]
-        pub struct Counters { $($field: AtomicU64,)* }
+        pub struct Counters {
+            $($field: AtomicU64,)*
+            /// Where the time goes.
+            pub stages: Stages,
+        }
 
         impl Counters {
             $(

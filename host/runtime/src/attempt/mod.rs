@@ -11,12 +11,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use weir_operator::{Component, Description, Limits};
 
 use crate::channel::Closer;
 use crate::checkpoint::Manifest;
 use crate::checkpoint::state_file::StateFiles;
+use crate::clock;
 use crate::graph::{Plan, Role};
 use crate::job::model::Job;
 use crate::metrics::{Counters, Origins};
@@ -103,10 +105,11 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "a task panicked".to_owned())
 }
 
-/// Builds a task and runs its steps until it ends, reporting what it passes.
+/// Builds a task and runs its steps until it ends, reporting what it passes. `at_end` gets the processor time it used.
 fn drive<M: From<TaskEvent>, T: Task>(
     task: TaskId,
     events: &mpsc::Sender<M>,
+    at_end: impl Fn(Duration),
     build: impl FnOnce() -> Result<T, Error>,
 ) {
     // The coordinator is gone: the attempt is over.
@@ -119,7 +122,10 @@ fn drive<M: From<TaskEvent>, T: Task>(
                 Step::Snapshot(barrier, frozen) => {
                     send(TaskEvent::Passed(task, barrier.n, frozen))?;
                 }
-                Step::Ended(frozen) => return send(TaskEvent::Ended(task, frozen)),
+                Step::Ended(frozen) => {
+                    at_end(clock::thread_cpu());
+                    return send(TaskEvent::Ended(task, frozen));
+                }
             }
         }
     };
@@ -180,6 +186,9 @@ impl Attempt {
                     subtask,
                 };
                 let events = events.clone();
+                let counters = attempt.counters.clone();
+                let is_source = matches!(role, Role::Source(_));
+                let at_end = move |cpu| counters.stages.add_cpu(is_source, cpu);
                 // The system cuts a thread's name to 15 bytes.
                 let name = attempt.names[task].chars().take(15).collect();
                 let thread = std::thread::Builder::new().name(name);
@@ -189,14 +198,14 @@ impl Attempt {
                     attempt.sources.push((task, control.clone()));
                     attempt.shares.push(share.clone());
                     thread.spawn(move || {
-                        drive(task, &events, || {
+                        drive(task, &events, at_end, || {
                             worker.source(i, dealt, outlets, control, share)
                         });
                     })
                 } else {
                     let (inbox, inputs) = wiring.inbox(c, subtask);
                     thread.spawn(move || {
-                        drive(task, &events, || {
+                        drive(task, &events, at_end, || {
                             worker.operator_task(inbox, inputs, outlets)
                         });
                     })

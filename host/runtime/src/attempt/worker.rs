@@ -200,6 +200,7 @@ impl Worker {
             counts_late: inputs
                 .iter()
                 .any(|edge| matches!(plan.nodes[plan.edges[*edge].from].role, Role::Source(_))),
+            counters: self.counters.clone(),
             outlets,
             id,
         })

@@ -30,6 +30,7 @@ use crate::job::model::{CheckpointSettings, Job, Restart, SinkConnector};
 use crate::metrics::Origins;
 use crate::progress::Progress;
 use crate::restart::{Decision, Restarts};
+use crate::stages::Costs;
 use crate::{clock, log, start};
 use failure::Failure;
 pub use guarantee::Guarantee;
@@ -60,6 +61,8 @@ pub struct Report {
     pub totals: Totals,
     /// How long the last attempt's tasks ran.
     pub running: Duration,
+    /// Where their time went.
+    pub costs: Costs,
 }
 
 /// Why a run did not start, or gave up.

@@ -8,6 +8,7 @@ use crate::diagnostic::ExitCode;
 use crate::job::model::{Job, SinkConnector};
 use crate::metrics::Counters;
 use crate::progress::grouped;
+use crate::stages::Costs;
 
 /// What an attempt counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub(super) fn report(
     job: &Job,
     ending: Ending,
     totals: Totals,
-    running: Duration,
+    (running, costs): (Duration, Costs),
     checkpoint: Option<u64>,
     resumed: bool,
 ) -> Report {
@@ -117,6 +118,7 @@ pub(super) fn report(
         summary: text,
         totals,
         running,
+        costs,
     }
 }
 
@@ -143,6 +145,7 @@ pub(super) fn finished_already(job: &Job, n: u64) -> Report {
         summary,
         totals: Totals::default(),
         running: Duration::ZERO,
+        costs: Costs::default(),
     }
 }
 
@@ -153,5 +156,6 @@ pub(super) fn stopped_between_attempts() -> Report {
         summary: String::new(),
         totals: Totals::default(),
         running: Duration::ZERO,
+        costs: Costs::default(),
     }
 }

@@ -126,6 +126,7 @@ impl Supervisor<'_> {
         drop(messages);
         let running = clock::now().saturating_duration_since(began);
         let totals = Totals::of(&attempt.counters);
+        let costs = attempt.counters.stages.costs();
         if matches!(outcome, Outcome::Ending(Ending::StoppedWithoutCheckpoint)) {
             attempt.abandon();
         } else {
@@ -141,7 +142,12 @@ impl Supervisor<'_> {
                     coordination.map(|coordination| coordination.coordinator.confirmed());
                 let job = &self.blueprint.job;
                 Ended::Report(Box::new(summary::report(
-                    job, ending, totals, running, confirmed, resumed,
+                    job,
+                    ending,
+                    totals,
+                    (running, costs),
+                    confirmed,
+                    resumed,
                 )))
             }
         }

@@ -9,10 +9,12 @@ use super::node::OperatorNode;
 use super::{Error, Frozen};
 use crate::batch::{Batch, END_OF_TIME, NO_TIME};
 use crate::channel::{Barrier, Closed, Element};
+use crate::clock;
 use crate::exchange::Exchange;
 use crate::fault_point;
 use crate::metrics::{Counters, Origins};
 use crate::sink;
+use crate::stages::Stage;
 
 /// Timers that fire in one guest call at most.
 const TIMERS_A_CALL: usize = crate::batch::MAX_ROWS;
@@ -91,8 +93,10 @@ impl Chain {
     pub fn records(&mut self, at: usize, input: u32, batch: Batch) -> Result<(), Error> {
         match &mut self.nodes[at] {
             ChainNode::Sink(sink) => {
+                let began = clock::now();
                 let before = sink.writer.written();
                 let result = sink.writer.write(&batch);
+                self.counters.stages.since(Stage::Write, began);
                 result.map_err(|error| sink_error(&sink.id, error, &self.origins))?;
                 let after = sink.writer.written();
                 self.counters.add_written(after.records - before.records);
@@ -100,7 +104,7 @@ impl Chain {
                 Ok(())
             }
             ChainNode::Operator(operator) => {
-                operator.process(input, batch, &self.counters, &self.origins)?;
+                operator.process(input, batch, &self.origins)?;
                 self.pass_on(at)
             }
         }
@@ -130,7 +134,11 @@ impl Chain {
             };
             let batch = batch.expect("taken by the last outlet only");
             match &mut self.outlets(at).expect("an operator has outlets")[port][i] {
-                Outlet::Exchange(exchange) => exchange.push_batch(batch)?,
+                Outlet::Exchange(exchange) => {
+                    let began = clock::now();
+                    exchange.push_batch(batch)?;
+                    self.counters.stages.since(Stage::Send, began);
+                }
                 Outlet::Chained(to, input) => {
                     let (to, input) = (*to, *input);
                     self.records(to, input, batch)?;
@@ -233,7 +241,7 @@ impl Chain {
             let Some(firing) = popped.map_err(|error| operator.state_error(error))? else {
                 break;
             };
-            limit = match operator.on_timers(firing, &self.counters, &self.origins)? {
+            limit = match operator.on_timers(firing, &self.origins)? {
                 Fired::Done => TIMERS_A_CALL.min(limit * 2),
                 Fired::Fewer(fewer) => fewer,
             };
@@ -276,10 +284,13 @@ impl Chain {
     /// If the collection for the last barrier is not over.
     pub fn barrier(&mut self, barrier: Barrier) -> Result<(), Error> {
         assert!(self.collecting.is_none(), "one collection at a time");
+        let began = clock::now();
         let frozen = self.freeze(barrier.n)?;
         for at in 0..self.nodes.len() {
             self.control(at, &Element::Barrier(barrier))?;
         }
+        let pause = clock::now().saturating_duration_since(began);
+        self.counters.stages.paused(pause);
         self.collecting = Some(Collecting {
             barrier,
             frozen,
@@ -299,11 +310,13 @@ impl Chain {
         let Some(mut collecting) = self.collecting.take() else {
             return Ok(None);
         };
+        let began = clock::now();
         let nodes = self.nodes.iter_mut().filter_map(ChainNode::operator_mut);
         for operator in nodes.skip(collecting.operators) {
             if operator.stateful {
                 match operator.collect(budget)? {
                     Progress::More => {
+                        self.counters.stages.since(Stage::Collect, began);
                         self.collecting = Some(collecting);
                         return Ok(None);
                     }
@@ -314,6 +327,7 @@ impl Chain {
             }
             collecting.operators += 1;
         }
+        self.counters.stages.since(Stage::Collect, began);
         Ok(Some((collecting.barrier, collecting.frozen)))
     }
 

@@ -1,6 +1,7 @@
 //! What a guest call sees: the state of its keys and the outputs it fills, both held back until the call returns ok.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_operator::{
     Cells, Column, ColumnRef, Environment, Fault, HostError, ItemLists, Level, Nullable,
@@ -9,6 +10,7 @@ use weir_operator::{
 use weir_state::{Firing, KeyDictionary, KeyedState};
 
 use crate::batch::{Batch, Bytes, NO_TIME, Origin, hash_of};
+use crate::clock;
 
 /// The rows that a call's output may name as origins.
 #[derive(Default)]
@@ -42,6 +44,17 @@ pub struct OperatorEnvironment {
     keyless: Vec<bool>,
     /// `operator[subtask]`, for guest logs.
     name: String,
+    /// What calls since the last look spent here.
+    pub spent: Spent,
+}
+
+/// Time spent in the host while a guest was called.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// In state and timers.
+    pub state: Duration,
+    /// In making effects real.
+    pub apply: Duration,
 }
 
 impl OperatorEnvironment {
@@ -62,7 +75,19 @@ impl OperatorEnvironment {
             rejecting: Vec::new(),
             keyless,
             name,
+            spent: Spent::default(),
         }
+    }
+
+    /// Work on the state, its time counted.
+    fn on_state<T>(
+        &mut self,
+        work: impl FnOnce(&mut dyn KeyedState) -> Result<T, weir_state::Error>,
+    ) -> Result<T, HostError> {
+        let began = clock::now();
+        let result = work(self.state.as_mut());
+        self.spent.state += began.elapsed();
+        result.map_err(host)
     }
 }
 
@@ -217,6 +242,7 @@ impl Environment for OperatorEnvironment {
     }
 
     fn apply(&mut self) -> Result<(), HostError> {
+        let began = clock::now();
         self.state.apply().map_err(host)?;
         for (output, rows) in self.emitted.drain(..) {
             let batch = inherit(rows, &self.rows, self.keyless[output as usize]);
@@ -225,6 +251,7 @@ impl Environment for OperatorEnvironment {
             }
         }
         self.rejected.append(&mut self.rejecting);
+        self.spent.apply += began.elapsed();
         Ok(())
     }
 
@@ -235,23 +262,20 @@ impl Environment for OperatorEnvironment {
     }
 
     fn get(&mut self, state: u32, at: Cells<'_>) -> Result<Nullable, HostError> {
-        self.state.get(state, cells(at)).map(nullable).map_err(host)
+        self.on_state(|keyed| keyed.get(state, cells(at)))
+            .map(nullable)
     }
 
     fn put(&mut self, state: u32, at: Cells<'_>, values: NullableRef<'_>) -> Result<(), HostError> {
-        self.state
-            .put(state, cells(at), nullable_ref(values))
-            .map_err(host)
+        self.on_state(|keyed| keyed.put(state, cells(at), nullable_ref(values)))
     }
 
     fn append(&mut self, state: u32, at: Cells<'_>, items: ColumnRef<'_>) -> Result<(), HostError> {
-        self.state
-            .append(state, cells(at), column_ref(items))
-            .map_err(host)
+        self.on_state(|keyed| keyed.append(state, cells(at), column_ref(items)))
     }
 
     fn get_items(&mut self, state: u32, at: Cells<'_>) -> Result<ItemLists, HostError> {
-        let lists = self.state.get_items(state, cells(at)).map_err(host)?;
+        let lists = self.on_state(|keyed| keyed.get_items(state, cells(at)))?;
         Ok(ItemLists {
             ends: lists.ends,
             items: column(lists.items),
@@ -264,10 +288,8 @@ impl Environment for OperatorEnvironment {
         at: Cells<'_>,
         names: ColumnRef<'_>,
     ) -> Result<Nullable, HostError> {
-        self.state
-            .get_entries(state, cells(at), column_ref(names))
+        self.on_state(|keyed| keyed.get_entries(state, cells(at), column_ref(names)))
             .map(nullable)
-            .map_err(host)
     }
 
     fn put_entries(
@@ -277,9 +299,8 @@ impl Environment for OperatorEnvironment {
         names: ColumnRef<'_>,
         values: NullableRef<'_>,
     ) -> Result<(), HostError> {
-        self.state
-            .put_entries(state, cells(at), column_ref(names), nullable_ref(values))
-            .map_err(host)
+        let (names, values) = (column_ref(names), nullable_ref(values));
+        self.on_state(|keyed| keyed.put_entries(state, cells(at), names, values))
     }
 
     fn scan(
@@ -291,17 +312,9 @@ impl Environment for OperatorEnvironment {
         descending: bool,
         limit: u32,
     ) -> Result<Page, HostError> {
-        let page = self
-            .state
-            .scan(
-                state,
-                cells(at),
-                nullable_ref(start),
-                nullable_ref(end),
-                descending,
-                limit,
-            )
-            .map_err(host)?;
+        let (start, end) = (nullable_ref(start), nullable_ref(end));
+        let page =
+            self.on_state(|keyed| keyed.scan(state, cells(at), start, end, descending, limit))?;
         Ok(Page {
             ends: page.ends,
             names: column(page.names),
@@ -317,27 +330,24 @@ impl Environment for OperatorEnvironment {
         start: NullableRef<'_>,
         end: NullableRef<'_>,
     ) -> Result<(), HostError> {
-        self.state
-            .clear_entries(state, cells(at), nullable_ref(start), nullable_ref(end))
-            .map_err(host)
+        let (start, end) = (nullable_ref(start), nullable_ref(end));
+        self.on_state(|keyed| keyed.clear_entries(state, cells(at), start, end))
     }
 
     fn clear(&mut self, state: u32, at: Cells<'_>) -> Result<(), HostError> {
-        self.state.clear(state, cells(at)).map_err(host)
+        self.on_state(|keyed| keyed.clear(state, cells(at)))
     }
 
     fn touch(&mut self, state: u32, at: Cells<'_>) -> Result<(), HostError> {
-        self.state.touch(state, cells(at)).map_err(host)
+        self.on_state(|keyed| keyed.touch(state, cells(at)))
     }
 
     fn set_timers(&mut self, timer: u32, at: Cells<'_>, times: &[i64]) -> Result<(), HostError> {
-        self.state.set_timers(timer, cells(at), times).map_err(host)
+        self.on_state(|keyed| keyed.set_timers(timer, cells(at), times))
     }
 
     fn cancel_timers(&mut self, timer: u32, at: Cells<'_>, times: &[i64]) -> Result<(), HostError> {
-        self.state
-            .cancel_timers(timer, cells(at), times)
-            .map_err(host)
+        self.on_state(|keyed| keyed.cancel_timers(timer, cells(at), times))
     }
 
     fn emit(&mut self, output: u32, rows: Rows) -> Result<(), HostError> {

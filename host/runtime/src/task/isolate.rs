@@ -17,7 +17,7 @@ use crate::batch::{Batch, NO_TIME, Origin};
 use crate::decode::dead_letter;
 use crate::job::model::ErrorPolicy;
 use crate::log;
-use crate::metrics::{Counters, Origins};
+use crate::metrics::Origins;
 
 /// Faults that a policy which goes on logs one by one; after that they are only counted.
 const FAULTS_LOGGED: u32 = 10;
@@ -59,18 +59,17 @@ impl OperatorNode {
         &mut self,
         input: u32,
         mut outcome: Result<(), (CallError, Arc<Batch>)>,
-        counters: &Counters,
         origins: &Origins,
     ) -> Result<(), Error> {
         // What is still to be done, the next on top.
         let mut left: Vec<Batch> = Vec::new();
         loop {
             match outcome {
-                Ok(()) => self.settle_rejected(counters, origins)?,
+                Ok(()) => self.settle_rejected(origins)?,
                 Err((error, batch)) => {
                     let error = self.mend(error)?;
                     if batch.len() == 1 {
-                        self.give_up(&batch, 0, error, counters, origins)?;
+                        self.give_up(&batch, 0, error, origins)?;
                     } else if matches!(error, CallError::Deadline { .. })
                         && self.on_error == ErrorPolicy::Fail
                     {
@@ -94,22 +93,17 @@ impl OperatorNode {
     }
 
     /// Calls the guest with timers; see [`Fired`]. Timers that fail alone are dropped by policies that go on.
-    pub(super) fn on_timers(
-        &mut self,
-        firing: Firing,
-        counters: &Counters,
-        origins: &Origins,
-    ) -> Result<Fired, Error> {
+    pub(super) fn on_timers(&mut self, firing: Firing, origins: &Origins) -> Result<Fired, Error> {
         let firing = Arc::new(firing);
         let Err(error) = self.fire(firing.clone()) else {
-            self.settle_rejected(counters, origins)?;
+            self.settle_rejected(origins)?;
             return Ok(Fired::Done);
         };
         let error = self.mend(error)?;
         if firing.len() > 1 {
             return Ok(Fired::Fewer(cuts(&error, firing.len())[0]));
         }
-        self.give_up_timer(&firing, 0, error, counters)?;
+        self.give_up_timer(&firing, 0, error)?;
         // Popped once more and applied without the guest, it is gone.
         let state = &mut self.environment().state;
         let popped = state.pop_due(1).and_then(|_| {
@@ -130,7 +124,7 @@ impl OperatorNode {
     }
 
     /// Rows that the guest gave up itself, their effects withheld.
-    fn settle_rejected(&mut self, counters: &Counters, origins: &Origins) -> Result<(), Error> {
+    fn settle_rejected(&mut self, origins: &Origins) -> Result<(), Error> {
         let rejected = std::mem::take(&mut self.environment().rejected);
         if rejected.is_empty() {
             return Ok(());
@@ -140,8 +134,8 @@ impl OperatorNode {
             let row = fault.row.unwrap_or(0) as usize;
             let error = CallError::Fault(fault);
             match &rows {
-                CallRows::Records(batch) => self.give_up(batch, row, error, counters, origins)?,
-                CallRows::Timers(firing) => self.give_up_timer(firing, row, error, counters)?,
+                CallRows::Records(batch) => self.give_up(batch, row, error, origins)?,
+                CallRows::Timers(firing) => self.give_up_timer(firing, row, error)?,
                 CallRows::Nothing => return Err(self.call_error(error, None)),
             }
         }
@@ -154,7 +148,6 @@ impl OperatorNode {
         batch: &Batch,
         row: usize,
         error: CallError,
-        counters: &Counters,
         origins: &Origins,
     ) -> Result<(), Error> {
         let origin = batch.origins[row];
@@ -172,7 +165,7 @@ impl OperatorNode {
             time: Some(batch.times[row]).filter(|time| *time != NO_TIME),
         };
         let letter = letter.to_json();
-        self.set_aside(&error, record.as_deref(), letter, origin, counters);
+        self.set_aside(&error, record.as_deref(), letter, origin);
         Ok(())
     }
 
@@ -182,7 +175,6 @@ impl OperatorNode {
         firing: &Firing,
         row: usize,
         error: CallError,
-        counters: &Counters,
     ) -> Result<(), Error> {
         let name = &self.timers[firing.timers[row] as usize];
         let record = format!("timer `{name}` at {}", firing.times[row]);
@@ -199,7 +191,7 @@ impl OperatorNode {
             time: Some(firing.times[row]),
         };
         let letter = letter.to_json();
-        self.set_aside(&error, Some(&record), letter, Origin::NONE, counters);
+        self.set_aside(&error, Some(&record), letter, Origin::NONE);
         Ok(())
     }
 
@@ -209,11 +201,10 @@ impl OperatorNode {
         record: Option<&str>,
         letter: Vec<u8>,
         origin: Origin,
-        counters: &Counters,
     ) {
         let what = match self.on_error {
             ErrorPolicy::DeadLetter(_) => {
-                counters.add_dead(1);
+                self.counters.add_dead(1);
                 let mut batch = Batch::default();
                 batch.push(None, 0, Some(&letter), NO_TIME, origin);
                 let port = self.dead_letters;
@@ -221,7 +212,7 @@ impl OperatorNode {
                 "went to the dead letters"
             }
             ErrorPolicy::Skip | ErrorPolicy::Fail => {
-                counters.add_skipped(1);
+                self.counters.add_skipped(1);
                 "was left out"
             }
         };

@@ -4,6 +4,7 @@
 //! is alone.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use weir_operator::{
     Batch as GuestBatch, CallError, ColumnRef, Firing, Instance, Now, NullableRef,
@@ -17,6 +18,7 @@ use crate::checkpoint::OperatorSnapshot;
 use crate::clock;
 use crate::job::model::{ErrorPolicy, NullKey};
 use crate::metrics::{Counters, Origins};
+use crate::stages::Stage;
 
 /// An operator in a chain.
 pub struct OperatorNode {
@@ -52,6 +54,8 @@ pub struct OperatorNode {
     pub finished: bool,
     /// Whether records are counted against the watermark: right behind a source, so that each is judged once.
     pub counts_late: bool,
+    /// What it counts.
+    pub counters: Arc<Counters>,
     /// Where its output ports lead.
     pub outlets: Vec<Vec<Outlet>>,
 }
@@ -102,22 +106,22 @@ impl OperatorNode {
         &mut self,
         input: u32,
         mut batch: Batch,
-        counters: &Counters,
         origins: &Origins,
     ) -> Result<(), Error> {
         if self.counts_late && self.watermark != NO_TIME {
             let late = |time: &&i64| **time <= self.watermark && **time != NO_TIME;
-            counters.add_late(batch.times.iter().filter(late).count() as u64);
+            self.counters
+                .add_late(batch.times.iter().filter(late).count() as u64);
         }
         if self.keyed[input as usize] && batch.keys.has_nulls() {
-            batch = self.without_null_keys(batch, counters, origins)?;
+            batch = self.without_null_keys(batch, origins)?;
         }
         if batch.is_empty() {
             return Ok(());
         }
         match self.call(input, batch)? {
             Ok(()) if self.environment().rejected.is_empty() => Ok(()),
-            outcome => self.isolate(input, outcome, counters, origins),
+            outcome => self.isolate(input, outcome, origins),
         }
     }
 
@@ -130,6 +134,7 @@ impl OperatorNode {
     ) -> Result<Result<(), (CallError, Arc<Batch>)>, Error> {
         let now = self.now();
         let keyed = self.keyed[input as usize];
+        let began = clock::now();
         let state = &mut self.environment().state;
         let interned = if keyed {
             let (offsets, data) = (&batch.keys.offsets, &batch.keys.data);
@@ -138,6 +143,10 @@ impl OperatorNode {
             state.intern(NO_KEYS, &[])
         };
         interned.map_err(|error| self.state_error(error))?;
+        let called = clock::now();
+        self.counters
+            .stages
+            .add(Stage::Intern, called.saturating_duration_since(began));
 
         let batch = Arc::new(batch);
         let environment = self.environment();
@@ -166,15 +175,21 @@ impl OperatorNode {
             now,
         );
         self.environment().dictionary = dictionary;
+        self.count_call(called);
         Ok(result.map_err(|error| (error, batch)))
     }
 
-    fn without_null_keys(
-        &self,
-        batch: Batch,
-        counters: &Counters,
-        origins: &Origins,
-    ) -> Result<Batch, Error> {
+    /// Adds the costs of a guest call that began at `called`.
+    fn count_call(&mut self, called: Instant) {
+        let spent = std::mem::take(&mut self.environment().spent);
+        let whole = clock::now().saturating_duration_since(called);
+        let guest = whole.saturating_sub(spent.state + spent.apply);
+        self.counters.stages.add(Stage::Guest, guest);
+        self.counters.stages.add(Stage::State, spent.state);
+        self.counters.stages.add(Stage::Apply, spent.apply);
+    }
+
+    fn without_null_keys(&self, batch: Batch, origins: &Origins) -> Result<Batch, Error> {
         let mut kept = Batch::with_capacity_of(&batch);
         for row in 0..batch.len() {
             if batch.keys.get(row).is_some() {
@@ -186,7 +201,8 @@ impl OperatorNode {
                 });
             }
         }
-        counters.add_null_keys((batch.len() - kept.len()) as u64);
+        self.counters
+            .add_null_keys((batch.len() - kept.len()) as u64);
         // Without nulls the mask says nothing.
         kept.keys.present.clear();
         Ok(kept)
@@ -208,7 +224,10 @@ impl OperatorNode {
             },
             times: &firing.times,
         };
-        self.instance().on_timers(due, now)
+        let called = clock::now();
+        let result = self.instance().on_timers(due, now);
+        self.count_call(called);
+        result
     }
 
     pub(super) fn on_watermark(&mut self) -> Result<(), Error> {
