@@ -1,8 +1,8 @@
 //! From a checked job and the descriptions of its components to a physical plan: nodes, edges, chains.
 //!
 //! Everything that needs a component's ports is checked here: named outputs and inputs exist, every declared input is
-//! fed, exchanges fit the kind of the input. Then forward edges between equally parallel operators become *chains*: their subtasks share a
-//! thread, and records pass between them by a function call.
+//! fed, exchanges fit the kind of the input. Then forward edges to nodes with no other input become *chains*: both ends share a
+//! thread a subtask, and records pass between them by a function call.
 
 use weir_operator::{Description, InputKind, OutputKeys};
 
@@ -70,7 +70,7 @@ pub struct Plan {
     pub nodes: Vec<Node>,
     /// Edges.
     pub edges: Vec<Edge>,
-    /// Chains; sources are chains of one node.
+    /// Chains. A source is the first of its chain.
     pub chains: Vec<Chain>,
 }
 
@@ -462,12 +462,9 @@ impl Builder<'_> {
 
     fn chain(mut self) -> Plan {
         for edge in 0..self.edges.len() {
-            let Edge {
-                from, to, exchange, ..
-            } = self.edges[edge];
-            self.edges[edge].chained = exchange == Exchange::Forward
-                && matches!(self.nodes[from].role, Role::Operator(_))
-                && self.nodes[to].inputs.len() == 1;
+            let Edge { to, exchange, .. } = self.edges[edge];
+            self.edges[edge].chained =
+                exchange == Exchange::Forward && self.nodes[to].inputs.len() == 1;
         }
         let mut chains = Vec::new();
         for head in 0..self.nodes.len() {

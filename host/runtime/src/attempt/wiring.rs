@@ -83,6 +83,11 @@ impl<'a> Wiring<'a> {
     /// Where the output ports of a chain's nodes lead from one of its subtasks.
     pub(super) fn outlets(&mut self, chain: &Chain, subtask: u16) -> Outlets {
         let plan = &self.blueprint.plan;
+        // A source's task holds what follows it, not itself.
+        let first = match plan.nodes[chain.nodes[0]].role {
+            Role::Source(_) => 1,
+            Role::Operator(_) | Role::Sink(_) => 0,
+        };
         let mut outlets = Outlets::new();
         for node in &chain.nodes {
             let mut ports = Vec::new();
@@ -91,7 +96,7 @@ impl<'a> Wiring<'a> {
                 for edge in edges {
                     port.push(if plan.edges[*edge].chained {
                         let to = plan.edges[*edge].to;
-                        let at = chain.nodes.iter().position(|node| *node == to);
+                        let at = chain.nodes[first..].iter().position(|node| *node == to);
                         Outlet::Chained(
                             at.expect("a chained edge stays in the chain"),
                             plan.edges[*edge].input,
@@ -106,13 +111,4 @@ impl<'a> Wiring<'a> {
         }
         outlets
     }
-}
-
-/// The outlets of a source's port, none of which is chained.
-pub(super) fn exchanges(outlets: Vec<Outlet>) -> Vec<Exchange> {
-    let exchange = |outlet| match outlet {
-        Outlet::Exchange(exchange) => exchange,
-        Outlet::Chained(..) => unreachable!("a source is a chain of its own"),
-    };
-    outlets.into_iter().map(exchange).collect()
 }

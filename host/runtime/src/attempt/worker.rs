@@ -6,7 +6,7 @@ use std::time::Duration;
 use weir_operator::{Description, InputKind, OutputKeys};
 use weir_state::{KeyedState, Memory, Schema};
 
-use super::wiring::{Outlets, exchanges};
+use super::wiring::Outlets;
 use super::{Beginning, Blueprint};
 use crate::batch::NO_TIME;
 use crate::channel::Inbox;
@@ -19,7 +19,7 @@ use crate::task::chain::{Chain, ChainNode, Outlet, SinkNode};
 use crate::task::environment::OperatorEnvironment;
 use crate::task::node::OperatorNode;
 use crate::task::operator::OperatorTask;
-use crate::task::source::{Share, SourceControl, SourceSettings, SourceTask};
+use crate::task::source::{Share, SourceControl, SourceOutlets, SourceSettings, SourceTask};
 use crate::{fault_point, sink};
 
 /// Builds a task on its own thread.
@@ -47,8 +47,11 @@ impl Worker {
             .remove(&head)
             .expect("made for every node of the chain");
         let mut ports = ports.into_iter();
-        let records = exchanges(ports.next().unwrap_or_default());
-        let dead_letters = exchanges(ports.nth(DEAD_LETTERS - 1).unwrap_or_default());
+        let outlets = SourceOutlets {
+            records: ports.next().unwrap_or_default(),
+            dead_letters: ports.nth(DEAD_LETTERS - 1).unwrap_or_default(),
+            chain: self.chain(1, outlets)?,
+        };
         let reader = source::open(source, dealt.splits, dealt.first_split).map_err(|error| {
             Error::Source {
                 source_id: source.id.to_string(),
@@ -69,16 +72,11 @@ impl Worker {
             rate: source
                 .rate
                 .map(|rate| rate as f64 / dealt.reading.max(1) as f64),
+            next_n: self.beginning.next_n,
         };
         let counters = self.counters.clone();
         Ok(SourceTask::new(
-            settings,
-            reader,
-            records,
-            dead_letters,
-            control,
-            counters,
-            share,
+            settings, reader, outlets, control, counters, share,
         ))
     }
 
@@ -89,15 +87,16 @@ impl Worker {
         inputs: Vec<u32>,
         outlets: Outlets,
     ) -> Result<OperatorTask, Error> {
-        let chain = self.chain(outlets)?;
+        let chain = self.chain(0, outlets)?;
         let (blocking, next_n) = (self.blueprint.blocking, self.beginning.next_n);
         Ok(OperatorTask::new(inbox, inputs, chain, blocking, next_n))
     }
 
-    fn chain(&self, mut outlets: Outlets) -> Result<Chain, Error> {
+    /// The chain's nodes from number `first` on.
+    fn chain(&self, first: usize, mut outlets: Outlets) -> Result<Chain, Error> {
         let plan = &self.blueprint.plan;
         let mut nodes = Vec::new();
-        for node in &plan.chains[self.chain].nodes {
+        for node in &plan.chains[self.chain].nodes[first..] {
             let outlets = outlets
                 .remove(node)
                 .expect("made for every node of the chain");
@@ -106,7 +105,7 @@ impl Worker {
                     ChainNode::Operator(Box::new(self.operator(*node, i, outlets)?))
                 }
                 Role::Sink(i) => ChainNode::Sink(Box::new(self.sink(i)?)),
-                Role::Source(_) => unreachable!("a source is a chain of its own"),
+                Role::Source(_) => unreachable!("a source is the first of its chain"),
             });
         }
         Ok(Chain::new(

@@ -89,20 +89,20 @@ fn keyed_inputs_get_an_exchange_and_kept_keys_chain() {
     assert_eq!(
         edges(&plan),
         [
-            "s.0 Forward a.0",
+            "s.0 Forward+ a.0",
             "a.0 ByKey b.0",
             "b.0 Forward+ c.0",
             "c.0 Forward+ out.0"
         ]
     );
     let chains: Vec<usize> = plan.chains.iter().map(|chain| chain.nodes.len()).collect();
-    assert_eq!(chains, [1, 1, 3]);
+    assert_eq!(chains, [2, 3]);
     assert_eq!(
-        plan.channels(&plan.chains[2], 1).len(),
-        4,
+        plan.channels(&plan.chains[1], 1),
+        [(1, 0), (1, 1), (1, 2), (1, 3)],
         "one from each subtask of a"
     );
-    assert_eq!(plan.channels(&plan.chains[1], 1), [(0, 1)]);
+    assert_eq!(plan.channels(&plan.chains[0], 1), [], "a source has none");
 }
 
 #[test]
@@ -141,7 +141,7 @@ sinks: {out: {input: join, blackhole: {}}, also: {input: a.o, blackhole: {}}}
     assert_eq!(
         edges(&plan),
         [
-            "s.0 Forward a.0",
+            "s.0 Forward+ a.0",
             "a.0 Forward+ left.0",
             "a.1 Forward+ right.0",
             "left.0 ByKey join.0",
@@ -151,7 +151,7 @@ sinks: {out: {input: join, blackhole: {}}, also: {input: a.o, blackhole: {}}}
         ]
     );
     let nodes: Vec<usize> = plan.chains.iter().map(|chain| chain.nodes.len()).collect();
-    assert_eq!(nodes, [1, 4, 2]);
+    assert_eq!(nodes, [5, 2]);
 }
 
 #[test]
@@ -161,7 +161,7 @@ sources: {s: {file: {paths: [x], format: json}, on_error: {dead_letter: bad}}}
 sinks: {good: {input: s, blackhole: {}}, bad: {blackhole: {}}}
 ");
     let plan = plan(&job, &[], 2).expect("it fits");
-    assert_eq!(edges(&plan), ["s.0 Forward good.0", "s.1 Forward bad.0"]);
+    assert_eq!(edges(&plan), ["s.0 Forward+ good.0", "s.1 Forward+ bad.0"]);
 }
 
 #[test]

@@ -65,6 +65,8 @@ struct Collecting {
 /// The nodes of a chain's subtask, the head first, each before what it feeds.
 pub struct Chain {
     nodes: Vec<ChainNode>,
+    /// The nodes that are not fed by others of the chain: the head, or those that a source of the same thread feeds.
+    roots: Vec<usize>,
     collecting: Option<Collecting>,
     counters: Arc<Counters>,
     origins: Arc<Origins>,
@@ -73,7 +75,13 @@ pub struct Chain {
 impl Chain {
     /// Of these nodes. `origins` turns a record's origin into words.
     pub fn new(nodes: Vec<ChainNode>, counters: Arc<Counters>, origins: Arc<Origins>) -> Chain {
+        let outlets = |node: &ChainNode| match node {
+            ChainNode::Operator(operator) => chained(&operator.outlets),
+            ChainNode::Sink(_) => Vec::new(),
+        };
+        let fed: Vec<usize> = nodes.iter().flat_map(outlets).collect();
         Chain {
+            roots: (0..nodes.len()).filter(|at| !fed.contains(at)).collect(),
             nodes,
             collecting: None,
             counters,
@@ -158,15 +166,7 @@ impl Chain {
     /// The nodes that `at` feeds within the chain.
     fn fed(&self, at: usize) -> Vec<usize> {
         match &self.nodes[at] {
-            ChainNode::Operator(operator) => operator
-                .outlets
-                .iter()
-                .flatten()
-                .filter_map(|outlet| match outlet {
-                    Outlet::Chained(to, _) => Some(*to),
-                    Outlet::Exchange(_) => None,
-                })
-                .collect(),
+            ChainNode::Operator(operator) => chained(&operator.outlets),
             ChainNode::Sink(_) => Vec::new(),
         }
     }
@@ -180,8 +180,12 @@ impl Chain {
         Ok(())
     }
 
-    /// Advances event time at node `at` and behind it: timers, then `on-watermark`, then on to the next.
-    pub fn advance(&mut self, at: usize, watermark: i64) -> Result<(), Error> {
+    /// Advances event time: of each node its timers, then `on-watermark`, then on to the next.
+    pub fn advance(&mut self, watermark: i64) -> Result<(), Error> {
+        (0..self.roots.len()).try_for_each(|root| self.advance_node(self.roots[root], watermark))
+    }
+
+    fn advance_node(&mut self, at: usize, watermark: i64) -> Result<(), Error> {
         if let ChainNode::Operator(operator) = &mut self.nodes[at] {
             // A node restored further ahead than its upstream, from another plan, does not go back.
             let watermark = watermark.max(operator.watermark);
@@ -194,26 +198,26 @@ impl Chain {
             self.pass_on(at)?;
             self.control(at, &Element::Watermark(watermark))?;
             for to in self.fed(at) {
-                self.advance(to, watermark)?;
+                self.advance_node(to, watermark)?;
             }
         }
         Ok(())
     }
 
     /// Records come again after [`Chain::idle`]: what was said of time last holds, and holds consumers back again.
-    pub fn active(&mut self, at: usize, watermark: i64) -> Result<(), Error> {
-        self.control(at, &Element::Watermark(watermark))?;
-        for to in self.fed(at) {
-            self.active(to, watermark)?;
-        }
-        Ok(())
+    pub fn active(&mut self, watermark: i64) -> Result<(), Error> {
+        self.all(&Element::Watermark(watermark))
     }
 
     /// Nothing is to be expected for now.
-    pub fn idle(&mut self, at: usize) -> Result<(), Error> {
-        self.control(at, &Element::Idle)?;
-        for to in self.fed(at) {
-            self.idle(to)?;
+    pub fn idle(&mut self) -> Result<(), Error> {
+        self.all(&Element::Idle)
+    }
+
+    /// Sends a control element over every exchange of every node.
+    fn all(&mut self, element: &Element) -> Result<(), Error> {
+        for at in 0..self.nodes.len() {
+            self.control(at, element)?;
         }
         Ok(())
     }
@@ -286,11 +290,11 @@ impl Chain {
         assert!(self.collecting.is_none(), "one collection at a time");
         let began = clock::now();
         let frozen = self.freeze(barrier.n)?;
-        for at in 0..self.nodes.len() {
-            self.control(at, &Element::Barrier(barrier))?;
+        self.all(&Element::Barrier(barrier))?;
+        if !self.nodes.is_empty() {
+            let pause = clock::now().saturating_duration_since(began);
+            self.counters.stages.paused(pause);
         }
-        let pause = clock::now().saturating_duration_since(began);
-        self.counters.stages.paused(pause);
         self.collecting = Some(Collecting {
             barrier,
             frozen,
@@ -357,7 +361,9 @@ impl Chain {
     /// As [`Chain::barrier`].
     pub fn end(&mut self, n: u64) -> Result<Frozen, Error> {
         assert!(self.collecting.is_none(), "one collection at a time");
-        self.end_node(0)?;
+        for root in 0..self.roots.len() {
+            self.end_node(self.roots[root])?;
+        }
         fault_point::pass("end-of-input");
         let frozen = self.freeze(n)?;
         let last = Barrier { n, last: true };
@@ -440,6 +446,15 @@ impl Chain {
         }
         Ok(())
     }
+}
+
+/// The nodes of the same chain that outlets lead to.
+fn chained(outlets: &[Vec<Outlet>]) -> Vec<usize> {
+    let to = |outlet: &Outlet| match outlet {
+        Outlet::Chained(to, _) => Some(*to),
+        Outlet::Exchange(_) => None,
+    };
+    outlets.iter().flatten().filter_map(to).collect()
 }
 
 fn sink_error(sink: &str, error: sink::Error, origins: &Origins) -> Error {

@@ -56,7 +56,7 @@ impl OperatorTask {
                     was_idle |= self.merge.on_records(*joined);
                 }
                 if was_idle {
-                    self.chain.active(0, self.merge.current())?;
+                    self.chain.active(self.merge.current())?;
                 }
                 self.chain.records(0, self.inputs[channel], batch)?;
                 self.chain.flush(true)?;
@@ -121,10 +121,10 @@ impl OperatorTask {
 
     fn time(&mut self, merged: Merged) -> Result<(), Error> {
         if let Some(watermark) = merged.watermark {
-            self.chain.advance(0, watermark)?;
+            self.chain.advance(watermark)?;
         }
         if merged.idle {
-            self.chain.idle(0)?;
+            self.chain.idle()?;
         }
         Ok(())
     }

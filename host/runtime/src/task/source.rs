@@ -1,12 +1,14 @@
-//! The task of a source subtask: a reader, its watermarks, its pace, and the barriers that start here.
+//! The task of a source subtask: a reader, its watermarks, its pace, the barriers that start here, and the chain that shares its
+//! thread.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::chain::{Chain, Outlet};
 use super::{Error, Frozen, Step, Task};
-use crate::batch::{MAX_ROWS, NO_TIME, Origin, hash_of};
+use crate::batch::{Batch, MAX_ROWS, NO_TIME, Origin, hash_of};
 use crate::channel::{Barrier, Closed, Element};
 use crate::clock;
 use crate::exchange::Exchange;
@@ -108,10 +110,70 @@ impl Pace {
     }
 }
 
+/// Where the records of one of a source's ports go: over exchanges, and to nodes of the same thread.
+struct Port {
+    exchanges: Vec<Exchange>,
+    /// Nodes of the chain, with the input of each.
+    chained: Vec<(usize, u32)>,
+    /// What the chained nodes get next.
+    builder: Batch,
+}
+
+impl Port {
+    fn new(outlets: Vec<Outlet>) -> Port {
+        let mut port = Port {
+            exchanges: Vec::new(),
+            chained: Vec::new(),
+            builder: Batch::default(),
+        };
+        for outlet in outlets {
+            match outlet {
+                Outlet::Exchange(exchange) => port.exchanges.push(exchange),
+                Outlet::Chained(at, input) => port.chained.push((at, input)),
+            }
+        }
+        port
+    }
+
+    fn push(
+        &mut self,
+        key: Option<&[u8]>,
+        hash: u64,
+        value: Option<&[u8]>,
+        time: i64,
+        origin: Origin,
+    ) -> Result<(), Closed> {
+        if !self.chained.is_empty() {
+            self.builder.push(key, hash, value, time, origin);
+        }
+        let mut exchanges = self.exchanges.iter_mut();
+        exchanges.try_for_each(|exchange| exchange.push(key, hash, value, time, origin))
+    }
+
+    /// Hands what lies in the builder to the chained nodes.
+    fn deliver(&mut self, chain: &mut Chain) -> Result<(), Error> {
+        if self.builder.is_empty() {
+            return Ok(());
+        }
+        let next = Batch::with_capacity_of(&self.builder);
+        let mut left = Some(std::mem::replace(&mut self.builder, next));
+        for (i, (at, input)) in self.chained.iter().enumerate() {
+            let batch = if i + 1 == self.chained.len() {
+                left.take()
+            } else {
+                left.clone()
+            };
+            let batch = batch.expect("taken by the last node only");
+            chain.records(*at, *input, batch)?;
+        }
+        Ok(())
+    }
+}
+
 /// Where the reader's records go.
 struct Outlets {
-    records: Vec<Exchange>,
-    dead_letters: Vec<Exchange>,
+    records: Port,
+    dead_letters: Port,
     watermarks: SplitWatermarks,
     /// Records this read may still emit.
     allowance: usize,
@@ -122,14 +184,19 @@ struct Outlets {
 }
 
 impl Outlets {
+    fn exchanges(&mut self) -> impl Iterator<Item = &mut Exchange> {
+        let dead_letters = &mut self.dead_letters.exchanges;
+        self.records.exchanges.iter_mut().chain(dead_letters)
+    }
+
     fn flush(&mut self, only_parked: bool) -> Result<(), Closed> {
-        let mut all = self.records.iter_mut().chain(&mut self.dead_letters);
-        all.try_for_each(|exchange| exchange.flush(only_parked))
+        self.exchanges()
+            .try_for_each(|exchange| exchange.flush(only_parked))
     }
 
     fn control(&mut self, element: &Element) -> Result<(), Closed> {
-        let mut all = self.records.iter_mut().chain(&mut self.dead_letters);
-        all.try_for_each(|exchange| exchange.control(element))
+        self.exchanges()
+            .try_for_each(|exchange| exchange.control(element))
     }
 }
 
@@ -146,9 +213,7 @@ impl Emit for Outlets {
             self.watermarks.seen(split, time);
         }
         let hash = hash_of(key);
-        for exchange in &mut self.records {
-            self.closed |= exchange.push(key, hash, value, time, origin).is_err();
-        }
+        self.closed |= self.records.push(key, hash, value, time, origin).is_err();
         self.emitted += 1;
     }
 
@@ -158,11 +223,10 @@ impl Emit for Outlets {
     }
 
     fn dead_letter(&mut self, _split: u32, value: &[u8], origin: Origin) {
-        for exchange in &mut self.dead_letters {
-            self.closed |= exchange
-                .push(None, 0, Some(value), NO_TIME, origin)
-                .is_err();
-        }
+        let pushed = self
+            .dead_letters
+            .push(None, 0, Some(value), NO_TIME, origin);
+        self.closed |= pushed.is_err();
         self.dead += 1;
         self.emitted += 1;
     }
@@ -176,7 +240,10 @@ impl Emit for Outlets {
     }
 
     fn full(&self) -> bool {
-        self.emitted >= self.allowance || self.closed
+        self.emitted >= self.allowance
+            || self.closed
+            || self.records.builder.is_full()
+            || self.dead_letters.builder.is_full()
     }
 }
 
@@ -200,6 +267,10 @@ pub struct SourceTask {
     id: String,
     reader: Box<dyn Reader>,
     outlets: Outlets,
+    /// What shares the thread.
+    chain: Chain,
+    /// Number of the checkpoint after the last barrier: what is staged at the end carries it.
+    next_n: u64,
     control: Arc<SourceControl>,
     counters: Arc<Counters>,
     share: Arc<Share>,
@@ -224,15 +295,26 @@ pub struct SourceSettings {
     pub idle_after: Duration,
     /// Records a second for this subtask.
     pub rate: Option<f64>,
+    /// Number of the attempt's first checkpoint.
+    pub next_n: u64,
+}
+
+/// Where a [`SourceTask`] leads.
+pub struct SourceOutlets {
+    /// Where its records go.
+    pub records: Vec<Outlet>,
+    /// Where what cannot be decoded goes.
+    pub dead_letters: Vec<Outlet>,
+    /// The nodes that share its thread; there may be none.
+    pub chain: Chain,
 }
 
 impl SourceTask {
-    /// A task that reads from `reader` and writes to `records` and, what cannot be decoded, to `dead_letters`.
+    /// A task that reads from `reader`.
     pub fn new(
         settings: SourceSettings,
         reader: Box<dyn Reader>,
-        records: Vec<Exchange>,
-        dead_letters: Vec<Exchange>,
+        outlets: SourceOutlets,
         control: Arc<SourceControl>,
         counters: Arc<Counters>,
         share: Arc<Share>,
@@ -245,8 +327,8 @@ impl SourceTask {
             id: settings.id,
             reader,
             outlets: Outlets {
-                records,
-                dead_letters,
+                records: Port::new(outlets.records),
+                dead_letters: Port::new(outlets.dead_letters),
                 watermarks,
                 allowance: 0,
                 emitted: 0,
@@ -254,6 +336,8 @@ impl SourceTask {
                 skipped: 0,
                 closed: false,
             },
+            chain: outlets.chain,
+            next_n: settings.next_n,
             control,
             counters,
             share,
@@ -281,19 +365,32 @@ impl SourceTask {
         self.counters.add_read(emitted as u64);
         if emitted > 0 {
             self.idle_since = None;
-            self.is_idle = false;
+            if std::mem::take(&mut self.is_idle) {
+                self.chain.active(self.watermark)?;
+            }
         }
         if self.outlets.closed {
             return Err(Error::Closed);
         }
+        self.outlets.records.deliver(&mut self.chain)?;
+        self.outlets.dead_letters.deliver(&mut self.chain)?;
         read.map_err(|error| Error::Source {
             source_id: self.id.clone(),
             error,
         })
     }
 
+    /// Sends what lies in builders; see [`Exchange::flush`].
+    fn flush(&mut self, only_parked: bool) -> Result<(), Error> {
+        self.outlets.flush(only_parked)?;
+        if !only_parked {
+            self.chain.quiet()?;
+        }
+        Ok(self.chain.flush(only_parked)?)
+    }
+
     /// Passes the watermark on, if it advanced and the last one is long enough ago.
-    fn advance(&mut self, now: Instant) -> Result<(), Closed> {
+    fn advance(&mut self, now: Instant) -> Result<(), Error> {
         if now.saturating_duration_since(self.watermark_at) < WATERMARK_INTERVAL || self.is_idle {
             return Ok(());
         }
@@ -302,35 +399,50 @@ impl SourceTask {
         self.send_watermark()
     }
 
-    fn send_watermark(&mut self) -> Result<(), Closed> {
+    fn send_watermark(&mut self) -> Result<(), Error> {
         let watermark = self.outlets.watermarks.current();
         if watermark > self.watermark {
             self.watermark = watermark;
             self.outlets.control(&Element::Watermark(watermark))?;
+            self.chain.advance(watermark)?;
         }
         Ok(())
     }
 
     /// Nothing to read: waits a little, and says so downstream once it lasts.
-    fn rest(&mut self, now: Instant) -> Result<(), Closed> {
+    fn rest(&mut self, now: Instant) -> Result<(), Error> {
         let since = *self.idle_since.get_or_insert(now);
         if !self.is_idle && now.saturating_duration_since(since) >= self.idle_after {
             self.send_watermark()?;
             self.is_idle = true;
             self.outlets.control(&Element::Idle)?;
+            self.chain.idle()?;
         }
         self.control.wait(IDLE_WAIT);
         Ok(())
     }
 
-    fn frozen(&self) -> Frozen {
+    /// Adds the splits' positions to what the chain holds.
+    fn with_positions(&self, mut frozen: Frozen) -> Frozen {
         let mut splits = self.reader.splits();
         for split in &mut splits {
             split.max_time = self.outlets.watermarks.max_time(split.split);
         }
-        Frozen {
-            sources: vec![(self.id.clone(), splits)],
-            ..Frozen::default()
+        frozen.sources.push((self.id.clone(), splits));
+        frozen
+    }
+
+    /// Passes a barrier on. All that was read has been delivered.
+    fn barrier(&mut self, barrier: Barrier) -> Result<Step, Error> {
+        self.outlets.control(&Element::Barrier(barrier))?;
+        self.chain.barrier(barrier)?;
+        self.stopped |= barrier.last;
+        self.next_n = barrier.n + 1;
+        // What is chained to a source has no keys and so no state that takes time to collect.
+        loop {
+            if let Some((barrier, frozen)) = self.chain.collect(usize::MAX)? {
+                return Ok(Step::Snapshot(barrier, self.with_positions(frozen)));
+            }
         }
     }
 }
@@ -339,10 +451,7 @@ impl Task for SourceTask {
     /// Obeys the coordinator, reads up to a batch, passes on watermarks.
     fn step(&mut self) -> Result<Step, Error> {
         if let Some(barrier) = self.control.take()? {
-            let frozen = self.frozen();
-            self.outlets.control(&Element::Barrier(barrier))?;
-            self.stopped |= barrier.last;
-            return Ok(Step::Snapshot(barrier, frozen));
+            return self.barrier(barrier);
         }
         if self.stopped {
             self.control.wait(Duration::from_secs(1));
@@ -354,7 +463,7 @@ impl Task for SourceTask {
             None => MAX_ROWS,
         };
         if self.outlets.allowance == 0 {
-            self.outlets.flush(false)?;
+            self.flush(false)?;
             self.advance(now)?;
             let wait = self.pace.as_ref().map_or(IDLE_WAIT, Pace::wait);
             self.control.wait(wait);
@@ -363,15 +472,15 @@ impl Task for SourceTask {
         let progress = self.read()?;
         self.advance(now)?;
         match progress {
-            Progress::More => self.outlets.flush(true)?,
+            Progress::More => self.flush(true)?,
             Progress::Idle => {
-                self.outlets.flush(false)?;
+                self.flush(false)?;
                 self.rest(now)?;
             }
             Progress::Ended => {
-                self.outlets.flush(false)?;
                 self.outlets.control(&Element::End)?;
-                return Ok(Step::Ended(self.frozen()));
+                let frozen = self.chain.end(self.next_n)?;
+                return Ok(Step::Ended(self.with_positions(frozen)));
             }
         }
         Ok(Step::Continue)

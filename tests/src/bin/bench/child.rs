@@ -15,8 +15,11 @@ use crate::Outcome;
 pub(crate) const RUNS: usize = 5;
 
 /// A pipeline of a generator, an operator and a sink.
+#[derive(Clone, Copy)]
 pub(crate) struct Pipeline<'a> {
     pub(crate) guest: &'a str,
+    pub(crate) parallelism: u16,
+    pub(crate) exchange: &'a str,
     pub(crate) keys: u64,
     pub(crate) records: u64,
     /// Time between checkpoints.
@@ -30,6 +33,8 @@ impl Pipeline<'_> {
     pub(crate) fn write(&self, dir: &Path) -> Outcome<PathBuf> {
         let Pipeline {
             guest,
+            parallelism,
+            exchange,
             keys,
             records,
             interval,
@@ -40,10 +45,10 @@ impl Pipeline<'_> {
         let text = format!(
             "version: 1\n\
              job: bench\n\
-             parallelism: 1\n\
+             parallelism: {parallelism}\n\
              checkpoint: {{dir: checkpoints, interval: {interval}, fail_after: 2h}}\n\
-             sources:\n  made:\n    generator: {{records: {records}, keys: {keys}, value_bytes: 100, splits: 1}}\n\
-             operators:\n  it:\n    component: {guest:?}\n    input: {{from: made, exchange: by-key}}\n\
+             sources:\n  made:\n    generator: {{records: {records}, keys: {keys}, value_bytes: 100, splits: {parallelism}}}\n\
+             operators:\n  it:\n    component: {guest:?}\n    input: {{from: made, exchange: {exchange}}}\n\
              sinks:\n  gone:\n    input: {output}\n    {sink}: {{}}\n"
         );
         std::fs::write(&path, text)?;

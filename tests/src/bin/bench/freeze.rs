@@ -13,6 +13,8 @@ pub(crate) fn bench() -> Outcome {
     for (keys, records) in CASES {
         let pipeline = |interval| Pipeline {
             guest: "weir_guest_count",
+            parallelism: 1,
+            exchange: "by-key",
             keys,
             records,
             interval,

@@ -7,6 +7,7 @@ mod baseline;
 mod child;
 mod freeze;
 mod keyed_count;
+mod scaling;
 mod start;
 mod timers;
 
@@ -20,9 +21,10 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 /// Its name, and what it does.
 type Benchmark = (&'static str, fn() -> Outcome);
 
-const ALL: [Benchmark; 4] = [
+const ALL: [Benchmark; 5] = [
     ("keyed-count", keyed_count::bench),
     ("timers", timers::bench),
+    ("scaling", scaling::bench),
     ("start", start::bench),
     ("freeze", freeze::bench),
 ];

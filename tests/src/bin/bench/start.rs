@@ -13,6 +13,8 @@ use crate::child::{Pipeline, RUNS, median, rounded};
 pub(crate) fn bench() -> Outcome {
     let pipeline = Pipeline {
         guest: "weir_guest_ledger",
+        parallelism: 1,
+        exchange: "by-key",
         keys: 100,
         records: 1_000,
         interval: "10s",

@@ -3,7 +3,10 @@
 use super::*;
 use crate::channel::{Inbox, Received, inbox};
 use crate::job::model::Exchange as Kind;
+use crate::metrics::Origins;
+use crate::sink::{Blackhole, Writer};
 use crate::source::{Error as ReadError, SplitState};
+use crate::task::chain::{ChainNode, SinkNode};
 
 /// Reads the numbers below `until`, timestamps like numbers.
 struct Numbers {
@@ -42,24 +45,44 @@ impl Reader for Numbers {
     }
 }
 
-fn task(until: i64, rate: Option<f64>) -> (SourceTask, Arc<SourceControl>, Inbox) {
-    let (inbox, senders) = inbox(1);
+fn task_over(
+    until: i64,
+    rate: Option<f64>,
+    outlets: SourceOutlets,
+    counters: Arc<Counters>,
+) -> (SourceTask, Arc<SourceControl>) {
     let control = Arc::new(SourceControl::default());
     let settings = SourceSettings {
         id: "s".into(),
         out_of_order: 10,
         idle_after: Duration::MAX,
         rate,
+        next_n: 1,
     };
     let task = SourceTask::new(
         settings,
         Box::new(Numbers { next: 0, until }),
-        vec![Exchange::new(Kind::Forward, 128, senders)],
-        Vec::new(),
+        outlets,
         control.clone(),
-        Arc::new(Counters::default()),
+        counters,
         Arc::new(Share::default()),
     );
+    (task, control)
+}
+
+fn chain(nodes: Vec<ChainNode>, counters: &Arc<Counters>) -> Chain {
+    Chain::new(nodes, counters.clone(), Arc::new(Origins::default()))
+}
+
+fn task(until: i64, rate: Option<f64>) -> (SourceTask, Arc<SourceControl>, Inbox) {
+    let (inbox, senders) = inbox(1);
+    let counters = Arc::new(Counters::default());
+    let outlets = SourceOutlets {
+        records: vec![Outlet::Exchange(Exchange::new(Kind::Forward, 128, senders))],
+        dead_letters: Vec::new(),
+        chain: chain(Vec::new(), &counters),
+    };
+    let (task, control) = task_over(until, rate, outlets, counters);
     (task, control, inbox)
 }
 
@@ -151,4 +174,59 @@ fn pace_never_lets_more_through_than_the_rate_allows() {
     assert!(passed >= 1_990, "{passed} of 2,000");
     // A long pause is not made up for in one burst.
     assert!(pace.allowed(start + Duration::from_secs(100)) <= 250);
+}
+
+/// A task whose records go to two sinks of the same thread.
+fn chained(until: i64) -> (SourceTask, Arc<SourceControl>, Arc<Counters>) {
+    let counters = Arc::new(Counters::default());
+    let sink = |id: &str| {
+        ChainNode::Sink(Box::new(SinkNode {
+            id: id.into(),
+            subtask: 0,
+            writer: Writer::Blackhole(Blackhole::default()),
+        }))
+    };
+    let outlets = SourceOutlets {
+        records: vec![Outlet::Chained(0, 0), Outlet::Chained(1, 0)],
+        dead_letters: Vec::new(),
+        chain: chain(vec![sink("one"), sink("other")], &counters),
+    };
+    let (task, control) = task_over(until, None, outlets, counters.clone());
+    (task, control, counters)
+}
+
+#[test]
+fn a_barrier_holds_what_chained_nodes_did_with_all_records_that_its_position_covers() {
+    let (mut task, control, counters) = chained(1_000_000);
+    for n in 1..4 {
+        task.step().expect("reads");
+        task.step().expect("reads");
+        control.inject(Barrier { n, last: false });
+        let Ok(Step::Snapshot(barrier, frozen)) = task.step() else {
+            panic!("a barrier was asked for")
+        };
+        assert_eq!(barrier.n, n);
+        let ids: Vec<_> = frozen.sinks.iter().map(|(id, ..)| id.as_str()).collect();
+        assert_eq!(ids, ["one", "other"]);
+        let position = frozen.sources[0].1[0].position["at"].as_u64();
+        assert_eq!(position, Some(2 * n * MAX_ROWS as u64));
+        assert_eq!(Some(counters.written()), position.map(|at| 2 * at));
+    }
+}
+
+#[test]
+fn the_end_holds_what_chained_nodes_did_with_the_last_record() {
+    let (mut task, _, counters) = chained(1_500);
+    loop {
+        match task.step().expect("reads") {
+            Step::Continue => {}
+            Step::Snapshot(..) => panic!("no barrier was asked for"),
+            Step::Ended(frozen) => {
+                assert_eq!(frozen.sinks.len(), 2);
+                assert!(frozen.sources[0].1[0].done);
+                break;
+            }
+        }
+    }
+    assert_eq!(counters.written(), 3_000);
 }
