@@ -38,7 +38,14 @@ fn main() {
             MAX_PARALLELISM,
         );
         report("memory", &mut memory, &mut all_keys(keys), &batches, TURNS);
-        snapshot(&mut memory, &batches);
+        snapshots(&mut memory, &batches);
+        report(
+            "noted",
+            &mut memory,
+            &mut std::iter::empty(),
+            &batches,
+            TURNS,
+        );
         timers(&mut memory, &batches);
         if !alone.is_empty() {
             continue;
@@ -198,20 +205,37 @@ fn report(
         count(state, batch, &mut buffers, &mut stages);
     }
     let [intern, get, put, apply] = medians(&mut stages);
-    println!(
-        "  {name:8} {:6.1}  intern {intern:.1}, get {get:.1}, put {put:.1}, apply {apply:.1}; \
-         a new key {:.1}",
+    print!(
+        "  {name:8} {:6.1}  intern {intern:.1}, get {get:.1}, put {put:.1}, apply {apply:.1}",
         intern + get + put + apply,
-        medians(&mut filled).iter().sum::<f64>(),
     );
+    if filled[0].is_empty() {
+        println!();
+    } else {
+        let new = medians(&mut filled).iter().sum::<f64>();
+        println!("; a new key {new:.1}");
+    }
 }
 
-/// Snapshots with calls in between: the barrier's pause, and what the steps add to a record.
-fn snapshot(state: &mut dyn KeyedState, batches: &[Batch]) {
+/// Snapshots with calls in between: the barrier's pause, and what the steps add to a record. First
+/// in full, then of what changed when only a hundredth of the batches comes in again and again.
+fn snapshots(state: &mut dyn KeyedState, batches: &[Batch]) {
+    snapshot(state, batches, 1, None);
+    let few = &batches[..1 + batches.len() / 100];
+    for id in 2..5 {
+        let (mut buffers, mut stages) = (Buffers::default(), Stages::default());
+        for batch in few {
+            count(state, batch, &mut buffers, &mut stages);
+        }
+        snapshot(state, few, id, Some(id - 1));
+    }
+}
+
+fn snapshot(state: &mut dyn KeyedState, batches: &[Batch], id: u64, base: Option<u64>) {
     let mut buffers = Buffers::default();
     let mut stages = Stages::default();
     let started = Instant::now();
-    state.freeze();
+    state.freeze(id, base);
     let pause = started.elapsed();
     let (mut steps, mut longest, mut spent) = (0usize, Duration::ZERO, Duration::ZERO);
     let snapshot = loop {
@@ -229,13 +253,16 @@ fn snapshot(state: &mut dyn KeyedState, batches: &[Batch]) {
             &mut stages,
         );
     };
+    count(state, &batches[0], &mut buffers, &mut stages);
+    let needs = snapshot.needs().len();
     let started = Instant::now();
     let summary = snapshot
         .write(&mut std::io::sink())
         .expect("a sink takes everything");
     println!(
-        "  snapshot pause {pause:.1?}, {steps} steps, longest {longest:.1?}, {:.1} ns a row; \
-         records meanwhile {:.1} ns; written in {:.1} ns a row",
+        "  snapshot of {} rows and {needs} files more: pause {pause:.1?}, {steps} steps, longest \
+         {longest:.1?}, {:.1} ns a row; records meanwhile {:.1} ns; written in {:.1} ns a row",
+        summary.entries,
         spent.as_nanos() as f64 / summary.entries as f64,
         medians(&mut stages).iter().sum::<f64>(),
         started.elapsed().as_nanos() as f64 / summary.entries as f64,

@@ -66,6 +66,7 @@ macro_rules! conformance_tests {
             rescale {
                 a_snapshot_is_frozen_when_it_is_taken
                 state_and_timers_survive_any_parallelism
+                snapshots_build_on_durable_ones
                 an_advance_goes_on_after_a_restore
                 a_failed_restore_changes_nothing
                 a_group_is_restored_once

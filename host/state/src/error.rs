@@ -126,13 +126,21 @@ pub enum Error {
         /// In the operator.
         job: &'static str,
     },
-    /// Two snapshot files of one restore hold the same key group.
+    /// Two restores hold the same key group.
     #[error("{file}: key group {group} was already restored from another file")]
     Overlap {
         /// The second file.
         file: String,
         /// The group.
         group: u16,
+    },
+    /// The files of a restore do not belong together as one snapshot and those it builds on.
+    #[error("{file}: {what}")]
+    Chain {
+        /// The file that shows it.
+        file: String,
+        /// What does not fit.
+        what: String,
     },
     /// The snapshot file could not be read.
     #[error("{file}: {source}")]

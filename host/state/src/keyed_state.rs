@@ -3,7 +3,10 @@
 use std::io::Read;
 
 use crate::column::Column;
-use crate::{ColumnRef, Error, Nullable, NullableRef, RestoreSummary, Snapshot, TimeDomain};
+use crate::snapshot::STANDALONE;
+use crate::{
+    ColumnRef, Error, Nullable, NullableRef, RestoreFile, RestoreSummary, Snapshot, TimeDomain,
+};
 
 /// Bytes that one read may return, that all writes of one call may hold, and that one list may grow
 /// to.
@@ -174,7 +177,16 @@ pub struct Stats {
 /// in it, and the timers it popped are. It takes no time to speak of, whatever the instance holds.
 /// [`advance_snapshot`](Self::advance_snapshot) then collects what is frozen, step by step; calls
 /// and advances may go on in between, and the snapshot does not see them.
-/// [`snapshot`](Self::snapshot) does both at once.
+///
+/// A snapshot may be *incremental*: based on an earlier one of the same instance that is durable,
+/// it holds what changed since, and [`Snapshot::needs`] says which earlier files a restore reads
+/// besides. How much of the state it nevertheless writes in full is the implementation's business,
+/// within these bounds: few files are needed, however many snapshots were taken; the rows of all
+/// files needed are a small multiple of the state; and what does not change is not written again
+/// for ever. A snapshot that comes to nothing needs no undoing: later ones do not build on it,
+/// because nobody will call it durable.
+///
+/// [`snapshot`](Self::snapshot) freezes and collects at once a snapshot that stands alone.
 pub trait KeyedState: Send {
     /// Builds the dictionary of a batch: the distinct keys in order of first appearance and an
     /// index a row. Hashes are those of [`key_hash`](crate::hash::key_hash), carried from where the
@@ -295,7 +307,12 @@ pub trait KeyedState: Send {
 
     /// Freezes all that has been applied, for [`advance_snapshot`](Self::advance_snapshot) to
     /// collect. One snapshot at a time: what is left of the last one is given up.
-    fn freeze(&mut self);
+    ///
+    /// `id` names the snapshot, from 1 on and higher each time. `base` is the id of the newest
+    /// snapshot of this instance that is known to be durable, and from now on no older one may be;
+    /// the snapshot may then need that one's file and those that it needs. With no base, or with
+    /// one that the instance does not know, as after a restore, it needs no other file.
+    fn freeze(&mut self, id: u64, base: Option<u64>);
     /// Collects about `budget` more of the frozen rows, in an open call or not. Whoever calls it in
     /// turn with batches keeps its steps as short as a batch: about 1,000 rows.
     ///
@@ -303,9 +320,9 @@ pub trait KeyedState: Send {
     /// [`Error::Misuse`] if nothing is frozen, as it is after the snapshot is done.
     fn advance_snapshot(&mut self, budget: usize) -> Result<Progress, Error>;
     /// Freezes all that has been applied and collects it at once, in place of a snapshot that is
-    /// under way.
+    /// under way. Its id is 0, it needs no other file, and no other is based on it.
     fn snapshot(&mut self) -> Snapshot {
-        self.freeze();
+        self.freeze(STANDALONE, None);
         loop {
             let progress = self.advance_snapshot(usize::MAX);
             if let Progress::Done(snapshot) = progress.expect("it was frozen just now") {
@@ -313,15 +330,26 @@ pub trait KeyedState: Send {
             }
         }
     }
-    /// Adds the entries and timers of one snapshot file that belong to groups this instance owns.
-    /// Called before the first call, once a file, for every file of the operator that may hold such
-    /// a group. `name` is the file's in errors.
+    /// Adds the entries and timers of one snapshot that belong to groups this instance owns. Called
+    /// before the first call, once a snapshot, for every snapshot of the operator that may hold such
+    /// a group: that of each old subtask whose groups overlap. `files` are those that the snapshot
+    /// [needs](Snapshot::needs), in that order, and its own last. Snapshots of any implementation
+    /// will do.
     ///
-    /// The whole file is verified, groups of other subtasks included, before any of it counts.
+    /// All files are verified whole, groups of other subtasks included, before any of it counts.
+    /// Beside what is restored, little memory is used.
     ///
     /// # Errors
     /// The instance is unchanged by a restore that fails.
-    fn restore(&mut self, reader: &mut dyn Read, name: &str) -> Result<RestoreSummary, Error>;
+    fn restore_files(&mut self, files: &mut [RestoreFile<'_>]) -> Result<RestoreSummary, Error>;
+    /// Restores a snapshot that needs no other file than its own; see
+    /// [`restore_files`](Self::restore_files). `name` is the file's in errors.
+    ///
+    /// # Errors
+    /// As there.
+    fn restore(&mut self, reader: &mut dyn Read, name: &str) -> Result<RestoreSummary, Error> {
+        self.restore_files(&mut [RestoreFile { reader, name }])
+    }
     /// What the instance holds.
     fn stats(&self) -> Stats;
 }

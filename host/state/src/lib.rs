@@ -46,4 +46,4 @@ pub use keyed_state::{
 pub use memory::Memory;
 pub use oracle::Oracle;
 pub use schema::{Schema, StateKind, StateSpec, TimeDomain, TimerSpec, Ttl};
-pub use snapshot::{RestoreSummary, Snapshot, SnapshotSummary};
+pub use snapshot::{RestoreFile, RestoreSummary, Snapshot, SnapshotSummary};

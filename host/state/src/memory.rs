@@ -12,16 +12,20 @@
 //! hold nothing then are freed when the next keys are interned.
 //!
 //! A barrier moves a stamp on and stops nothing. A cursor then copies what it has frozen, a step
-//! after each batch, and a write that comes first copies the old row itself ([`keeper`]).
+//! after each batch ([`capture`]), and a write that comes first copies the old row itself
+//! ([`keeper`]). What changed since a barrier is noted by key group ([`dirty`]), and the next
+//! snapshot holds just that of most groups ([`rotation`]).
 //!
 //! Timers lie with their key; a [`queue`] of hints says when to look ([`timers`]).
 
 mod annex;
 mod annexes;
 mod bytes;
+mod capture;
 mod cells;
 mod cursor;
 mod directory;
+mod dirty;
 mod entries;
 mod interned;
 mod items;
@@ -30,6 +34,7 @@ mod overlay;
 mod prefetch;
 mod queue;
 mod restore;
+mod rotation;
 mod slot;
 mod sorted;
 mod store;
@@ -40,7 +45,6 @@ mod timers;
 mod values;
 
 use std::collections::BTreeSet;
-use std::io::Read;
 
 use annex::cell_key;
 use interned::Interned;
@@ -52,9 +56,8 @@ use timers::Popped;
 use crate::keyed_state::{
     CALL_BUDGET, Cells, Firing, ItemLists, KeyDictionary, KeyedState, Page, Progress, Stats,
 };
-use crate::snapshot::{Contents, Header};
 use crate::{
-    ColumnRef, Error, GroupRange, Nullable, NullableRef, RestoreSummary, Schema, Snapshot,
+    ColumnRef, Error, GroupRange, Nullable, NullableRef, RestoreFile, RestoreSummary, Schema,
     StateKind, TimeDomain,
 };
 
@@ -431,30 +434,18 @@ impl KeyedState for Memory {
         self.remove_timers(domain)
     }
 
-    fn freeze(&mut self) {
-        self.store.freeze(Header {
-            max_parallelism: self.max_parallelism,
-            range: self.store.range(),
-            advance: self.advance,
-            schema: self.schema.clone(),
-        });
+    fn freeze(&mut self, id: u64, base: Option<u64>) {
+        let (schema, advance) = (self.schema.clone(), self.advance);
+        self.store.freeze((id, base), schema, advance);
     }
 
     fn advance_snapshot(&mut self, budget: usize) -> Result<Progress, Error> {
-        if !self.store.is_frozen() {
-            return Err(Error::Misuse("advance_snapshot of nothing frozen"));
-        }
-        Ok(match self.store.advance_capture(budget.max(1)) {
-            None => Progress::More,
-            Some(capture) => Progress::Done(Snapshot {
-                header: capture.header,
-                contents: Contents::Groups(capture.groups),
-            }),
-        })
+        let progress = self.store.advance_capture(budget.max(1));
+        progress.ok_or(Error::Misuse("advance_snapshot of nothing frozen"))
     }
 
-    fn restore(&mut self, reader: &mut dyn Read, name: &str) -> Result<RestoreSummary, Error> {
-        self.restore_file(reader, name)
+    fn restore_files(&mut self, files: &mut [RestoreFile<'_>]) -> Result<RestoreSummary, Error> {
+        self.read_files(files)
     }
 
     fn stats(&self) -> Stats {

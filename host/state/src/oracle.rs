@@ -7,11 +7,11 @@
 
 mod cells;
 mod overlay;
+mod restore;
 mod sweep;
 mod timers;
 
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::sync::Arc;
 
 use overlay::{Overlay, View};
@@ -20,13 +20,12 @@ use sweep::Sweep;
 use crate::dictionary::Dictionary;
 use crate::hash::key_group;
 use crate::keyed_state::{Cells, Firing, ItemLists, KeyedState, Page, Progress, Stats};
-use crate::snapshot::{Contents, Header, Restorer, Rows};
+use crate::snapshot::{Contents, Header, Rows};
 use crate::stored_key::group_of;
-use crate::stored_value::StoredValue;
 use crate::timers::{Chain, TimerKey, Timers};
 use crate::{
-    ColumnRef, Error, GroupRange, Nullable, NullableRef, RestoreSummary, Schema, Snapshot,
-    TimeDomain,
+    ColumnRef, Error, GroupRange, Nullable, NullableRef, RestoreFile, RestoreSummary, Schema,
+    Snapshot, TimeDomain,
 };
 
 /// The simplest implementation of [`KeyedState`], and the one that others are judged by.
@@ -314,11 +313,15 @@ impl KeyedState for Oracle {
         std::mem::take(&mut self.timers[domain as usize]).len()
     }
 
-    fn freeze(&mut self) {
+    /// Always in full, whatever it might be based on.
+    fn freeze(&mut self, id: u64, _base: Option<u64>) {
         self.frozen = Some(Snapshot {
             header: Header {
                 max_parallelism: self.max_parallelism,
                 range: self.range,
+                id,
+                needs: Vec::new(),
+                origins: vec![0; self.range.len()],
                 advance: self.advance,
                 schema: self.schema.clone(),
             },
@@ -336,27 +339,8 @@ impl KeyedState for Oracle {
             .ok_or(Error::Misuse("advance_snapshot of nothing frozen"))
     }
 
-    fn restore(&mut self, reader: &mut dyn Read, name: &str) -> Result<RestoreSummary, Error> {
-        if self.open {
-            return Err(Error::Misuse("restore in an open call"));
-        }
-        let restorer = Restorer {
-            schema: &self.schema,
-            max_parallelism: self.max_parallelism,
-            range: self.range,
-            restored: &self.restored,
-        };
-        let staged = restorer.stage(reader, name)?;
-        self.restored.extend(staged.groups);
-        for (key, value) in staged.rows {
-            let expires = StoredValue::decode(&value).is_some_and(|value| value.expiry.is_some());
-            self.sweep.needed |= expires;
-            self.insert(key, value);
-        }
-        for (domain, key, registration) in staged.timers {
-            Arc::make_mut(&mut self.timers[domain as usize]).insert(key, registration);
-        }
-        Ok(staged.summary)
+    fn restore_files(&mut self, files: &mut [RestoreFile<'_>]) -> Result<RestoreSummary, Error> {
+        self.read_files(files)
     }
 
     fn stats(&self) -> Stats {

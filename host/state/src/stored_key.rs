@@ -113,11 +113,6 @@ pub fn group_of(stored: &[u8]) -> u16 {
     u16::from_be_bytes([stored[0], stored[1]])
 }
 
-/// Replaces the index in a stored key.
-pub fn set_index(stored: &mut [u8], index: u16) {
-    stored[3..HEAD].copy_from_slice(&index.to_be_bytes());
-}
-
 /// A timer's time as the suffix of its key.
 pub fn time_suffix(time: i64) -> [u8; 8] {
     (time as u64 ^ (1 << 63)).to_be_bytes()

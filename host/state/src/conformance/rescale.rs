@@ -1,7 +1,7 @@
 //! Snapshots and restores, at the same and at other parallelisms.
 
 use super::*;
-use crate::RestoreSummary;
+use crate::{Progress, RestoreFile, RestoreSummary};
 use TimeDomain::Event;
 
 /// An instance restored from these files.
@@ -137,6 +137,101 @@ pub(crate) fn state_and_timers_survive_any_parallelism(make: &Make) {
     let fired = single.advance(Event, -10);
     assert_eq!(fired.split(' ').count(), 41, "{fired}");
     assert!(fired.ends_with("key\u{0}0@-10"));
+}
+
+/// A snapshot's files and, last, its own, from those of all before it.
+fn collected(state: &mut dyn KeyedState, files: &mut Vec<(u64, Vec<u8>)>) -> Vec<Vec<u8>> {
+    let snapshot = loop {
+        if let Progress::Done(snapshot) = state.advance_snapshot(50).unwrap() {
+            break snapshot;
+        }
+    };
+    let (id, needs) = (snapshot.id(), snapshot.needs().to_vec());
+    let mut file = Vec::new();
+    snapshot.write(&mut file).unwrap();
+    files.push((id, file));
+    let needed = |(known, _): &&(u64, Vec<u8>)| *known == id || needs.contains(known);
+    let list: Vec<_> = files
+        .iter()
+        .filter(needed)
+        .map(|(_, file)| file.clone())
+        .collect();
+    assert_eq!(list.len(), needs.len() + 1);
+    list
+}
+
+fn read_all(state: &mut dyn KeyedState, list: &[Vec<u8>]) -> RestoreSummary {
+    let mut readers: Vec<_> = list.iter().map(Vec::as_slice).collect();
+    let files = readers.iter_mut().map(|reader| RestoreFile {
+        reader,
+        name: "a file",
+    });
+    state.restore_files(&mut files.collect::<Vec<_>>()).unwrap()
+}
+
+pub(crate) fn snapshots_build_on_durable_ones(make: &Make) {
+    let mut single = filled(make);
+    let mut files = Vec::new();
+    single.state.freeze(5, None);
+    collected(single.state.as_mut(), &mut files);
+    // The second comes to nothing, so the third is based on the first as well.
+    for (id, base, key) in [(6, 5, "key\u{0}1"), (9, 5, "key\u{0}2"), (10, 9, "new")] {
+        single.call(&[key, "key\u{0}3"], |call| {
+            call.put(VALUE, &[0, 1], &[Some(key), None]);
+            call.append(ITEMS, &[0], &["more"]);
+            call.state.clear(ITEMS, at(&[1])).unwrap();
+            call.state.clear(ENTRIES, at(&[0])).unwrap();
+            call.put_entries(ENTRIES, 0, &[("", Some(key))]);
+            call.cancel(EVENT, &[1], &[-7]);
+            call.set(OTHER_EVENT, &[0], &[id]);
+        });
+        single.state.begin_advance(Event, 20 - id);
+        single.fire(3).unwrap();
+        single.state.apply().unwrap();
+        single.state.freeze(id as u64, Some(base));
+        let (frozen, stats) = (single.state.next_timer(Event), single.state.stats());
+        // What comes now is not in it.
+        single.fire(2).unwrap();
+        single.state.apply().unwrap();
+        single.call(&["key\u{0}4", key], |call| {
+            call.put(VALUE, &[0, 1], &[None, Some("later")]);
+            call.append(ITEMS, &[0], &["later"]);
+        });
+        let list = collected(single.state.as_mut(), &mut files);
+        if id == 6 {
+            files.pop();
+        }
+        for parallelism in [1, 3, 16] {
+            let mut sums = (0, 0);
+            let mut next = None;
+            for subtask in 0..parallelism {
+                let range = group_range(subtask, parallelism, MAX_PARALLELISM);
+                let mut state = make(schema(), range, MAX_PARALLELISM);
+                let summary = read_all(state.as_mut(), &list);
+                assert_eq!(summary.advance, Some((Event, 20 - id)));
+                let held = state.stats();
+                assert_eq!(
+                    (summary.entries, summary.timers),
+                    (held.entries, held.timers)
+                );
+                sums = (sums.0 + held.entries, sums.1 + held.timers);
+                next = next.into_iter().chain(state.next_timer(Event)).min();
+                let mut single = Single { state, now: 0 };
+                if range.contains(crate::hash::key_group(
+                    key_hash(key.as_bytes()),
+                    MAX_PARALLELISM,
+                )) {
+                    assert_eq!(single.look(VALUE, key), Some(key.into()));
+                    single.call(&[key], |call| {
+                        assert_eq!(call.items(ITEMS, 0).last(), Some(&"more".into()));
+                        let entries = call.scan(ENTRIES, 0, (None, None), false, 9);
+                        assert_eq!(entries, format!("={key}"));
+                    });
+                }
+            }
+            assert_eq!((sums, next), ((stats.entries, stats.timers), frozen));
+        }
+    }
 }
 
 pub(crate) fn an_advance_goes_on_after_a_restore(make: &Make) {

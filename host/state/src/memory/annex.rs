@@ -39,6 +39,11 @@ impl Item {
 /// Items by rising position.
 pub(super) type List = VecDeque<Item>;
 
+/// The place of an item of this suffix, or where it would be.
+pub(super) fn place_of(items: &List, suffix: &[u8]) -> Result<usize, usize> {
+    items.binary_search_by(|item| item.position.to_be_bytes()[..].cmp(suffix))
+}
+
 /// What a cell holds. A cell that holds nothing does not exist.
 #[derive(Clone, Debug)]
 pub(super) enum Cell {

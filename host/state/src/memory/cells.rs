@@ -1,7 +1,7 @@
 //! Changing the cells and timers of a key. Every change keeps the frozen row first and keeps the
 //! sums; a cell that is empty goes.
 
-use super::annex::{Cell, Item, List, Row, Timer, cell_parts};
+use super::annex::{Cell, Item, List, Row, Timer, cell_parts, place_of};
 use super::sorted::SortedMap;
 use super::store::{Parts, Totals};
 use crate::stored_key::Table;
@@ -44,14 +44,15 @@ impl Parts<'_> {
             self.totals.remove(names, old.bytes.len());
             *old = row;
         } else {
+            self.keeper.new_row(cell, Table::Value, &[]);
             self.cells.get_or_insert(cell, || Cell::Value(row));
         }
         self.totals.add(names, bytes.len());
     }
 
     pub(super) fn clear_value(&mut self, cell: &[u8]) {
-        if let Some(Cell::Value(mut old)) = self.cells.remove(cell) {
-            self.keeper.row(cell, Table::Value, &[], &mut old);
+        if let Some(Cell::Value(old)) = self.cells.remove(cell) {
+            self.keeper.gone(cell, Table::Value, &[], &old);
             self.totals.remove(self.names(cell), old.bytes.len());
         }
     }
@@ -67,7 +68,29 @@ impl Parts<'_> {
         let (names, row) = (self.names(cell), self.row(bytes, expiry));
         let new = || Cell::Items(List::new());
         if let Cell::Items(items) = self.cells.get_or_insert(cell, new) {
+            self.keeper
+                .new_row(cell, Table::Items, &position.to_be_bytes());
             items.push_back(Item { position, row });
+            self.totals.add(names, bytes.len());
+        }
+    }
+
+    /// Puts an item at a position, in place of the one that is there, if any.
+    pub(super) fn set_item(
+        &mut self,
+        cell: &[u8],
+        position: u64,
+        bytes: &[u8],
+        expiry: Option<i64>,
+    ) {
+        let suffix = position.to_be_bytes();
+        self.remove_row(cell, &suffix);
+        let (names, row) = (self.names(cell), self.row(bytes, expiry));
+        let new = || Cell::Items(List::new());
+        if let Cell::Items(items) = self.cells.get_or_insert(cell, new) {
+            self.keeper.new_row(cell, Table::Items, &suffix);
+            let place = place_of(items, &suffix).unwrap_or_else(|place| place);
+            items.insert(place, Item { position, row });
             self.totals.add(names, bytes.len());
         }
     }
@@ -89,6 +112,7 @@ impl Parts<'_> {
             self.totals.remove(names, old.bytes.len());
             *old = row;
         } else {
+            self.keeper.new_row(cell, Table::Entries, name);
             entries.get_or_insert(name, || row);
         }
         self.totals.add(names, bytes.len());
@@ -99,8 +123,8 @@ impl Parts<'_> {
         let Some(Cell::Entries(entries)) = self.cells.get_mut(cell) else {
             return;
         };
-        if let Some(mut old) = entries.remove(name) {
-            self.keeper.row(cell, Table::Entries, name, &mut old);
+        if let Some(old) = entries.remove(name) {
+            self.keeper.gone(cell, Table::Entries, name, &old);
             self.totals.remove(names, old.bytes.len());
             if entries.is_empty() {
                 self.cells.remove(cell);
@@ -113,22 +137,24 @@ impl Parts<'_> {
         let names = self.names(cell);
         match self.cells.remove(cell) {
             None => {}
-            Some(Cell::Value(mut row)) => {
-                self.keeper.row(cell, Table::Value, &[], &mut row);
+            Some(Cell::Value(row)) => {
+                self.keeper.gone(cell, Table::Value, &[], &row);
                 self.totals.remove(names, row.bytes.len());
             }
             Some(Cell::Items(items)) => {
-                for mut item in items {
+                for item in items {
                     let suffix = item.position.to_be_bytes();
-                    self.keeper.row(cell, Table::Items, &suffix, &mut item.row);
+                    self.keeper.save(cell, Table::Items, &suffix, &item.row);
                     self.totals.remove(names, item.row.bytes.len());
                 }
+                self.keeper.cell_gone(cell, Table::Items);
             }
-            Some(Cell::Entries(mut entries)) => {
-                for (name, row) in entries.range_mut(super::sorted::after(None)) {
-                    self.keeper.row(cell, Table::Entries, name, row);
+            Some(Cell::Entries(entries)) => {
+                for (name, row) in entries.iter() {
+                    self.keeper.save(cell, Table::Entries, name, row);
                     self.totals.remove(names + name.len(), row.bytes.len());
                 }
+                self.keeper.cell_gone(cell, Table::Entries);
             }
         }
     }
@@ -140,12 +166,11 @@ impl Parts<'_> {
             Some(Cell::Value(_)) => self.clear_value(cell),
             Some(Cell::Entries(_)) => self.clear_entry(cell, suffix),
             Some(Cell::Items(items)) => {
-                let position = |item: &Item| item.position.to_be_bytes()[..].cmp(suffix);
-                if let Ok(place) = items.binary_search_by(position)
-                    && let Some(mut item) = items.remove(place)
+                if let Ok(place) = place_of(items, suffix)
+                    && let Some(item) = items.remove(place)
                 {
                     let gone = items.is_empty();
-                    self.keeper.row(cell, Table::Items, suffix, &mut item.row);
+                    self.keeper.gone(cell, Table::Items, suffix, &item.row);
                     self.totals.remove(self.names(cell), item.row.bytes.len());
                     if gone {
                         self.cells.remove(cell);
@@ -192,6 +217,7 @@ impl Parts<'_> {
             }
         });
         if new {
+            self.keeper.new_timer(key);
             self.totals.timers += 1;
             self.totals.bytes += self.timer_bytes(key);
         }
@@ -199,8 +225,8 @@ impl Parts<'_> {
     }
 
     pub(super) fn cancel_timer(&mut self, key: &[u8]) -> Option<Registration> {
-        let mut timer = self.timers.remove(key)?;
-        self.keeper.timer(key, &mut timer);
+        let timer = self.timers.remove(key)?;
+        self.keeper.timer_gone(key, &timer);
         self.totals.timers -= 1;
         self.totals.bytes -= self.timer_bytes(key);
         Some(timer.registration())

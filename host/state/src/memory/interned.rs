@@ -95,7 +95,7 @@ impl Interned {
         hashes: &[u64],
     ) -> Result<(), Error> {
         self.clear();
-        let range = store.range();
+        let range = store.range;
         self.groups.clear();
         let groups = hashes.iter().map(|hash| key_group(*hash, max_parallelism));
         self.groups.extend(groups);

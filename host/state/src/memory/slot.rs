@@ -76,10 +76,10 @@ impl Slot {
     }
 
     /// Gives the slot to a key; whether the key is too long to lie inside.
-    pub(super) fn take(&mut self, hash: u64, key: &[u8], stamp: u32) -> bool {
+    pub(super) fn take(&mut self, hash: u64, key: &[u8]) -> bool {
         *self = Slot {
             hash,
-            stamp,
+            stamp: self.stamp,
             key_len: LONG_KEY,
             ..Slot::UNUSED
         };
@@ -224,7 +224,7 @@ mod tests {
             let key: Vec<u8> = (1..=length as u8).collect();
             let mut slot = Slot::UNUSED;
             assert!(slot.is_free());
-            assert_eq!(slot.take(7, &key, 0), length > KEY);
+            assert_eq!(slot.take(7, &key), length > KEY);
             assert!(!slot.is_free());
             if length > KEY {
                 assert_eq!((slot.short_key(), slot.is(7, &key)), (None, None));

@@ -2,9 +2,10 @@
 
 use super::annex::{Annex, Cell, Timer};
 use super::annexes::Annexes;
-use super::cursor::Cursor;
+use super::capture::History;
+use super::cursor::Sweep;
 use super::directory::Directory;
-use super::keeper::{Capture, Keeper};
+use super::keeper::Keeper;
 use super::prefetch::prefetch;
 use super::slot::{First, Slot};
 use super::sorted::SortedMap;
@@ -40,8 +41,8 @@ pub(super) struct Totals {
 
 #[derive(Debug)]
 pub(super) struct Store {
-    range: GroupRange,
-    max_parallelism: u16,
+    pub(super) range: GroupRange,
+    pub(super) max_parallelism: u16,
     /// The value state whose values without namespace lie in the slots.
     pub(super) first: Option<u16>,
     /// By group, as is the next.
@@ -56,11 +57,8 @@ pub(super) struct Store {
 
     /// What is written now; see [`keeper`](super::keeper).
     pub(super) stamp: u32,
-    pub(super) capture: Option<Capture>,
-    /// How far the snapshot has come.
-    pub(super) cursor: Cursor,
-    /// How far the sweep has come.
-    pub(super) sweep: Cursor,
+    pub(super) history: History,
+    pub(super) sweep: Sweep,
 }
 
 /// What a key holds beyond its first value, to be changed.
@@ -83,15 +81,10 @@ impl Store {
             annexes: Annexes::default(),
             totals: Totals::default(),
             idle: Vec::new(),
-            stamp: 0,
-            capture: None,
-            cursor: Cursor::default(),
-            sweep: Cursor::default(),
+            stamp: 1,
+            history: History::new(range.len()),
+            sweep: Sweep::default(),
         }
-    }
-
-    pub(super) fn range(&self) -> GroupRange {
-        self.range
     }
 
     /// The group of a hash that this instance owns, counted from the first of the range.
@@ -162,16 +155,19 @@ impl Store {
             .unwrap_or_else(|| *self.annexes.get(slot.annex).key == *key)
     }
 
+    /// The slot of a key that has one.
+    pub(super) fn find(&self, group: usize, hash: u64, key: &[u8]) -> Option<SlotId> {
+        self.directories[group].find(hash, |id| self.is(id, hash, key))
+    }
+
     /// The slot of a key, a new one if it has none. A new slot is idle until something is put into
     /// it.
     pub(super) fn intern(&mut self, group: usize, hash: u64, key: &[u8]) -> SlotId {
-        let directory = &self.directories[group];
-        if let Some(id) = directory.find(hash, |id| self.is(id, hash, key)) {
+        if let Some(id) = self.find(group, hash, key) {
             return id;
         }
         let id = self.free_slot(group);
-        let stamp = self.stamp;
-        if self.slot_mut(id).take(hash, key, stamp) {
+        if self.slot_mut(id).take(hash, key) {
             let annex = self.annexes.insert();
             self.annexes.get_mut(annex).key = key.into();
             self.slot_mut(id).annex = annex;
@@ -235,7 +231,7 @@ impl Store {
 
     #[inline(never)]
     fn set_other_first(&mut self, id: SlotId, bytes: &[u8], expiry: Option<i64>) {
-        self.keep_first(id);
+        self.change_first(id);
         let slot = &mut self.pages[(id >> PAGE_BITS) as usize][id as usize % PAGE];
         match slot.first() {
             Some((First::Inside(old), _)) => self.totals.bytes -= old.len() as u64,
@@ -257,9 +253,16 @@ impl Store {
     }
 
     pub(super) fn clear_first(&mut self, id: SlotId) {
-        self.keep_first(id);
         if let Some((old, _)) = self.first(id) {
             let bytes = (self.key(id).len() + old.len()) as u64;
+            self.change_first(id);
+            let slot = &self.pages[(id >> PAGE_BITS) as usize][id as usize % PAGE];
+            if let Some(state) = self.first {
+                let group = self.group(slot.hash);
+                let place = (self.range.start + group as u16, Table::Value, state);
+                let key = key_of(slot, &self.annexes);
+                self.history.dirty[group].gone(place, key, None, &[]);
+            }
             self.totals.bytes -= bytes;
             self.totals.entries -= 1;
             let slot = self.slot_mut(id);
@@ -282,20 +285,48 @@ impl Store {
         }
     }
 
-    /// What a [`Keeper`] does, for the first value.
-    pub(super) fn keep_first(&mut self, id: SlotId) {
+    /// What [`Keeper::row`] does, for the first value, there or not. A slot keeps its stamp when it
+    /// changes hands: it is noted already.
+    #[inline]
+    fn change_first(&mut self, id: SlotId) {
         let group = self.group(self.slot(id).hash);
-        let slot = &mut self.pages[(id >> PAGE_BITS) as usize][id as usize % PAGE];
-        if slot.stamp == self.stamp {
+        let stamp = self.stamp;
+        let before = std::mem::replace(&mut self.slot_mut(id).stamp, stamp);
+        if before == stamp {
             return;
         }
-        slot.stamp = self.stamp;
-        let slot = &*slot;
+        let History { dirty, capture, .. } = &mut self.history;
+        dirty[group].first(id);
+        if capture
+            .as_ref()
+            .is_some_and(|capture| capture.wants(group, before))
+        {
+            self.keep_first(id);
+        }
+    }
+
+    /// What [`Keeper::visit`] does, for the first value.
+    pub(super) fn visit_first(&mut self, id: SlotId) {
+        let mark = self.stamp - 1;
+        let slot = self.slot_mut(id);
+        if slot.has_first() && slot.stamp < mark {
+            slot.stamp = mark;
+            self.keep_first(id);
+        }
+    }
+
+    /// Copies the first value, if there is one.
+    fn keep_first(&mut self, id: SlotId) {
+        let group = self.group(self.slot(id).hash);
+        let slot = &self.pages[(id >> PAGE_BITS) as usize][id as usize % PAGE];
         if let (Some((bytes, expiry)), Some(state)) = (first_of(slot, &self.annexes), self.first) {
             let mut keeper = Keeper {
                 stamp: self.stamp,
-                capture: self.capture.as_mut(),
+                capture: self.history.capture.as_mut(),
+                dirty: &mut self.history.dirty[group],
                 group,
+                number: self.range.start + group as u16,
+                slot: id,
                 key: key_of(slot, &self.annexes),
             };
             keeper.keep(Table::Value, state, None, &[], expiry, bytes);
@@ -320,8 +351,11 @@ impl Store {
         Parts {
             keeper: Keeper {
                 stamp: self.stamp,
-                capture: self.capture.as_mut(),
+                capture: self.history.capture.as_mut(),
+                dirty: &mut self.history.dirty[group],
                 group,
+                number: self.range.start + group as u16,
+                slot: id,
                 key: slot.short_key().unwrap_or(key),
             },
             cells,

@@ -1,9 +1,16 @@
-//! Histories at random against the oracle: the same answers, the same timers, the same files.
+//! Histories at random against the oracle: the same answers, the same timers, and files that say
+//! the same, whatever they build on.
 
+mod incremental;
+
+use std::collections::BTreeMap;
+
+use super::rotation::FILES;
 use crate::hash::{group_range, key_hash};
 use crate::{
-    Cells, Column, Firing, KeyDictionary, KeyedState, Memory, Nullable, Oracle, Progress, Schema,
-    StateKind, StateSpec, TimeDomain, TimerSpec, Ttl,
+    Cells, Column, Error, Firing, KeyDictionary, KeyedState, Memory, Nullable, Oracle, Progress,
+    RestoreFile, RestoreSummary, Schema, Snapshot, StateKind, StateSpec, TimeDomain, TimerSpec,
+    Ttl,
 };
 
 const MAX_PARALLELISM: u16 = 8;
@@ -106,22 +113,91 @@ struct Pair {
     clocks: [i64; 2],
     /// What the snapshot under way must become.
     expected: Option<Vec<u8>>,
-    /// Snapshots that were compared.
-    compared: usize,
+    storage: Storage,
+    id: u64,
+    seen: Seen,
+}
+
+/// What was compared.
+#[derive(Debug, Default)]
+struct Seen {
+    snapshots: usize,
+    /// Of them those that needed other files.
+    incremental: usize,
+    restored: usize,
+}
+
+/// Files of one instance's snapshots, by id, and what each needs.
+#[derive(Debug, Default)]
+struct Storage {
+    files: BTreeMap<u64, (Vec<u8>, Vec<u64>)>,
+    /// The newest that is durable.
+    durable: Option<u64>,
+}
+
+impl Storage {
+    fn put(&mut self, snapshot: Snapshot) -> u64 {
+        let (id, needs) = (snapshot.id(), snapshot.needs().to_vec());
+        let mut file = Vec::new();
+        snapshot.write(&mut file).unwrap();
+        self.files.insert(id, (file, needs));
+        id
+    }
+
+    /// The newest is durable now. What it does not need goes, as it does in a job.
+    fn confirm(&mut self, id: u64) {
+        let needs = self.files[&id].1.clone();
+        self.files
+            .retain(|known, _| *known >= id || needs.contains(known));
+        self.durable = Some(id);
+    }
+
+    /// It never will be.
+    fn abort(&mut self, id: u64) {
+        self.files.remove(&id);
+    }
+
+    fn list(&self, id: u64) -> Vec<Vec<u8>> {
+        let ids = self.files[&id].1.iter().chain([&id]);
+        ids.map(|id| self.files[id].0.clone()).collect()
+    }
+}
+
+/// Restores one snapshot.
+fn read(state: &mut dyn KeyedState, list: &[Vec<u8>]) -> Result<RestoreSummary, Error> {
+    let names: Vec<_> = (0..list.len()).map(|file| format!("file {file}")).collect();
+    let mut readers: Vec<_> = list.iter().map(Vec::as_slice).collect();
+    let mut files: Vec<_> = readers
+        .iter_mut()
+        .zip(&names)
+        .map(|(reader, name)| RestoreFile { reader, name })
+        .collect();
+    state.restore_files(&mut files)
+}
+
+/// A snapshot that stands alone, with the advance that the instance was restored into.
+fn whole_file(state: &mut dyn KeyedState, advance: Option<(TimeDomain, i64)>) -> Vec<u8> {
+    if let Some((domain, until)) = advance {
+        state.begin_advance(domain, until);
+    }
+    let mut file = Vec::new();
+    state.snapshot().write(&mut file).unwrap();
+    file
 }
 
 impl Pair {
     fn new(seed: u64, ttl: Option<Ttl>) -> Pair {
-        let range = group_range(0, 1, MAX_PARALLELISM);
         Pair {
-            memory: Memory::new(schema(ttl), range, MAX_PARALLELISM),
-            oracle: Oracle::new(schema(ttl), range, MAX_PARALLELISM),
+            memory: empty_memory(ttl),
+            oracle: empty_oracle(ttl),
             random: Random(seed),
             ttl,
             now: 0,
             clocks: [0; 2],
             expected: None,
-            compared: 0,
+            storage: Storage::default(),
+            id: 0,
+            seen: Seen::default(),
         }
     }
 
@@ -130,7 +206,7 @@ impl Pair {
         match self.random.below(40) {
             0..6 => self.advance(),
             6 => self.restore(),
-            7..11 if self.expected.is_none() => self.freeze(),
+            7..16 if self.expected.is_none() => self.freeze(),
             _ => self.call(),
         }
         self.collect();
@@ -311,10 +387,11 @@ impl Pair {
 
     /// What is left of a snapshot under way is given up.
     fn freeze(&mut self) {
-        self.memory.freeze();
-        let mut file = Vec::new();
-        self.oracle.snapshot().write(&mut file).unwrap();
-        self.expected = Some(file);
+        self.id += 1 + self.random.below(3);
+        // Now and then in full.
+        let base = self.storage.durable.filter(|_| !self.random.one_in(25));
+        self.memory.freeze(self.id, base);
+        self.expected = Some(whole_file(&mut self.oracle, None));
     }
 
     /// A step of the snapshot under way.
@@ -327,49 +404,107 @@ impl Pair {
         let Progress::Done(snapshot) = self.memory.advance_snapshot(budget).unwrap() else {
             return;
         };
-        let mut file = Vec::new();
-        snapshot.write(&mut file).unwrap();
+        assert!(snapshot.needs().len() < FILES);
+        self.seen.snapshots += 1;
+        self.seen.incremental += usize::from(!snapshot.needs().is_empty());
+        let id = self.storage.put(snapshot);
+        let list = self.storage.list(id);
+        let mut memory = empty_memory(self.ttl);
+        let advance = read(&mut memory, &list).unwrap().advance;
+        let mut oracle = empty_oracle(self.ttl);
+        read(&mut oracle, &list).unwrap();
+        let held = |state: &dyn KeyedState| (state.stats().entries, state.stats().timers);
+        assert_eq!(held(&memory), held(&oracle));
+        let file = whole_file(&mut memory, advance);
+        assert!(file == whole_file(&mut oracle, advance));
         // What has expired may or may not have been cleaned up.
         if self.ttl.is_none() {
             assert!(file == *expected, "frozen, and yet changed");
         }
-        self.compared += 1;
-        self.expected = None;
-    }
-
-    /// Each goes on from the other's file.
-    fn restore(&mut self) {
-        let mut files = [Vec::new(), Vec::new()];
-        self.memory.snapshot().write(&mut files[0]).unwrap();
-        self.oracle.snapshot().write(&mut files[1]).unwrap();
-        assert!(self.ttl.is_some() || files[0] == files[1]);
-        let before = self.memory.stats();
-        let range = group_range(0, 1, MAX_PARALLELISM);
-        self.memory = Memory::new(schema(self.ttl), range, MAX_PARALLELISM);
-        self.memory
-            .restore(&mut files[1].as_slice(), "a file")
-            .unwrap();
-        self.oracle = Oracle::new(schema(self.ttl), range, MAX_PARALLELISM);
-        self.oracle
-            .restore(&mut files[0].as_slice(), "a file")
-            .unwrap();
-        if self.ttl.is_none() {
-            assert_eq!(self.memory.stats(), before);
+        if self.random.one_in(3) {
+            self.storage.abort(id);
+        } else {
+            self.storage.confirm(id);
         }
         self.expected = None;
     }
+
+    /// Each goes on from the other's files, at another parallelism in between.
+    fn restore(&mut self) {
+        self.id += 1;
+        self.memory.freeze(self.id, self.storage.durable);
+        let Progress::Done(snapshot) = self.memory.advance_snapshot(usize::MAX).unwrap() else {
+            panic!("unfinished");
+        };
+        let id = self.storage.put(snapshot);
+        let lists = [
+            vec![whole_file(&mut self.oracle, None)],
+            self.storage.list(id),
+        ];
+        let before = self.memory.stats();
+        let subtasks = 1 + self.random.below(4) as u16;
+        let parts: Vec<_> = (0..subtasks)
+            .map(|subtask| {
+                let range = group_range(subtask, subtasks, MAX_PARALLELISM);
+                let mut part = Memory::new(schema(self.ttl), range, MAX_PARALLELISM);
+                read(&mut part, &lists[1]).unwrap();
+                whole_file(&mut part, None)
+            })
+            .collect();
+        self.memory = empty_memory(self.ttl);
+        self.oracle = empty_oracle(self.ttl);
+        if self.random.one_in(2) {
+            for part in parts {
+                read(&mut self.memory, &[part]).unwrap();
+            }
+        } else {
+            read(&mut self.memory, &lists[0]).unwrap();
+        }
+        read(&mut self.oracle, &lists[1]).unwrap();
+        if self.ttl.is_none() {
+            assert_eq!(self.memory.stats(), before);
+        }
+        self.seen.restored += 1;
+        self.expected = None;
+        // Snapshots of the instance that is gone are of no use to this one.
+        self.storage = Storage {
+            durable: self.storage.durable,
+            ..Storage::default()
+        };
+    }
+}
+
+fn empty_memory(ttl: Option<Ttl>) -> Memory {
+    Memory::new(
+        schema(ttl),
+        group_range(0, 1, MAX_PARALLELISM),
+        MAX_PARALLELISM,
+    )
+}
+
+fn empty_oracle(ttl: Option<Ttl>) -> Oracle {
+    Oracle::new(
+        schema(ttl),
+        group_range(0, 1, MAX_PARALLELISM),
+        MAX_PARALLELISM,
+    )
 }
 
 fn histories(ttl: Option<Ttl>) {
-    let mut compared = 0;
+    let mut all = Seen::default();
     for seed in 0..12 {
         let mut pair = Pair::new(seed, ttl);
         for _ in 0..150 {
             pair.step();
         }
-        compared += pair.compared;
+        all.snapshots += pair.seen.snapshots;
+        all.incremental += pair.seen.incremental;
+        all.restored += pair.seen.restored;
     }
-    assert!(compared > 40, "only {compared} snapshots were finished");
+    assert!(
+        all.snapshots > 40 && all.incremental > 20 && all.restored > 20,
+        "{all:?}"
+    );
 }
 
 #[test]

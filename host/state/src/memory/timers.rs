@@ -181,7 +181,7 @@ impl Memory {
         }
     }
 
-    fn cancel(&mut self, slot: SlotId, timer: &Bytes) -> Option<Registration> {
+    pub(super) fn cancel(&mut self, slot: SlotId, timer: &Bytes) -> Option<Registration> {
         self.store.annex(slot)?;
         let before = self.store.parts(slot).cancel_timer(timer)?;
         self.store.removed(slot);

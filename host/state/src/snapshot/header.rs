@@ -12,6 +12,12 @@ pub(super) const MAX_HEADER: usize = 16 << 20;
 pub(crate) struct Header {
     pub(crate) max_parallelism: u16,
     pub(crate) range: GroupRange,
+    pub(crate) id: u64,
+    /// Ids of the earlier snapshots that a restore needs, rising.
+    pub(crate) needs: Vec<u64>,
+    /// For each group of the range the place in `needs` of the file that its rows begin in, or the
+    /// length of `needs` for this one.
+    pub(crate) origins: Vec<u16>,
     pub(crate) advance: Option<(TimeDomain, i64)>,
     /// TTLs are not stored; reading gives none.
     pub(crate) schema: Schema,
@@ -22,6 +28,14 @@ impl Header {
         let mut out = Vec::new();
         for number in [self.max_parallelism, self.range.start, self.range.end] {
             out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&self.id.to_le_bytes());
+        put_short(&mut out, self.needs.len())?;
+        for id in &self.needs {
+            out.extend_from_slice(&id.to_le_bytes());
+        }
+        for origin in &self.origins {
+            out.extend_from_slice(&origin.to_le_bytes());
         }
         let (tag, until) = self
             .advance
@@ -51,6 +65,23 @@ impl Header {
         let from = &mut bytes;
         let [max_parallelism, start, end] = [short(from)?, short(from)?, short(from)?];
         let range = GroupRange { start, end };
+        if start > end || end > max_parallelism {
+            return None;
+        }
+        let id = long(from)?;
+        let needs: Vec<u64> = (0..short(from)?)
+            .map(|_| long(from))
+            .collect::<Option<_>>()?;
+        let origins: Vec<u16> = (start..end).map(|_| short(from)).collect::<Option<_>>()?;
+        let rises = needs.is_sorted_by(|earlier, later| earlier < later);
+        if !rises
+            || needs.last().is_some_and(|last| *last >= id)
+            || origins
+                .iter()
+                .any(|place| usize::from(*place) > needs.len())
+        {
+            return None;
+        }
         let advance = match (byte(from)?, i64::from_le_bytes(*array(from)?)) {
             (0, 0) => None,
             (tag, until) => Some((domain(tag)?, until)),
@@ -72,10 +103,12 @@ impl Header {
             let domain = domain(byte(from)?)?;
             schema.timers.push(TimerSpec { name, domain });
         }
-        let whole = from.is_empty() && start <= end && end <= max_parallelism;
-        whole.then_some(Header {
+        from.is_empty().then_some(Header {
             max_parallelism,
             range,
+            id,
+            needs,
+            origins,
             advance,
             schema,
         })
@@ -112,6 +145,10 @@ fn byte(from: &mut &[u8]) -> Option<u8> {
 
 fn short(from: &mut &[u8]) -> Option<u16> {
     array(from).map(|bytes| u16::from_le_bytes(*bytes))
+}
+
+fn long(from: &mut &[u8]) -> Option<u64> {
+    array(from).map(|bytes| u64::from_le_bytes(*bytes))
 }
 
 fn name(from: &mut &[u8]) -> Option<String> {

@@ -3,101 +3,126 @@
 //! The reader trusts nothing: lengths are capped and memory grows with what was really read, rows
 //! are checked to be what the format says, in order, of the section's group and of a declared
 //! state, and every checksum must hold. It hands rows over before it has seen the last checksum, so
-//! a visitor keeps them aside until [`read`] returns.
+//! nothing counts before [`File::read`] has returned.
 
 use std::io::{BufRead, BufReader, Read};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::declared::{Stored, Tables};
 use super::header::MAX_HEADER;
-use super::{FOOTER, Header, MAGIC, MAX_ROW, RestoreSummary, SECTION, VERSION};
-use crate::hash::{key_group, key_hash};
-use crate::stored_key::{StoredKey, Table, set_index, suffix_time};
-use crate::stored_value::{StoredValue, decode_timer};
-use crate::timers::{Registration, TimerKey};
-use crate::{Error, Schema, StateKind, StateSpec, TimeDomain, TimerSpec};
+use super::{CELL_GONE, FOOTER, GONE, Header, MAGIC, MAX_ROW, SectionKind, VERSION};
+use crate::stored_key::StoredKey;
+use crate::stored_value::StoredValue;
+use crate::timers::Registration;
+use crate::{Error, Schema};
 
-/// Takes what the reader finds. Nothing counts before [`read`] has returned `Ok`.
-pub(crate) trait Visitor {
-    /// A group begins; whether its rows are wanted.
-    fn group(&mut self, group: u16) -> Result<bool, Error>;
-    /// A row of state of a group that is wanted. The index in the key is that of the reading
-    /// operator's schema.
-    fn row(&mut self, group: u16, key: Vec<u8>, value: Vec<u8>);
-    /// A timer of a group that is wanted.
-    fn timer(&mut self, domain: TimeDomain, key: TimerKey, registration: Registration);
+/// Takes what the reader finds. An error it returns is the reader's.
+pub(super) trait Visitor {
+    /// A section begins; whether its rows are wanted, or what is wrong with its being there.
+    fn section(&mut self, kind: SectionKind, group: u16) -> Result<Wanted, Error>;
+    /// A row of a section that is wanted.
+    fn row(&mut self, row: Row<'_>);
+    /// A row of a section that is wanted, as it is in the file, of a state or timer that the
+    /// operator does not declare, or declares otherwise.
+    fn undeclared(
+        &mut self,
+        stored_key: &[u8],
+        change: Undeclared,
+        why: Error,
+    ) -> Result<(), Error>;
 }
 
-/// Reads and verifies a whole file for an operator with these declarations.
-pub(crate) fn read(
-    reader: &mut dyn Read,
-    name: &str,
-    schema: &Schema,
-    max_parallelism: u16,
-    visitor: &mut dyn Visitor,
-) -> Result<RestoreSummary, Error> {
-    let mut source = Source {
-        reader: BufReader::with_capacity(BUFFER, reader),
-        name,
-        offset: 0,
-        file: Xxh3::new(),
-    };
-    let header = read_header(&mut source)?;
-    if header.max_parallelism != max_parallelism {
-        let (snapshot, job) = (header.max_parallelism, max_parallelism);
-        return Err(Error::MaxParallelism {
-            file: name.to_owned(),
-            snapshot,
-            job,
-        });
+/// What a visitor says of a section.
+pub(super) enum Wanted {
+    Yes,
+    No,
+    /// It must not be there.
+    Misplaced(String),
+}
+
+/// A row; the index in the key counts the reading operator's declarations.
+pub(super) struct Row<'a> {
+    pub(super) hash: u64,
+    pub(super) key: StoredKey<'a>,
+    pub(super) change: Change<'a>,
+}
+
+pub(super) enum Change<'a> {
+    Value(StoredValue<'a>),
+    Timer(Registration),
+    Gone,
+    CellGone,
+}
+
+/// What a row did that cannot be restored.
+pub(super) enum Undeclared {
+    Held,
+    Gone,
+    CellGone,
+}
+
+/// A file whose header was read.
+pub(super) struct File<'a> {
+    source: Source<'a>,
+    pub(super) header: Header,
+}
+
+impl<'a> File<'a> {
+    pub(super) fn open(reader: &'a mut dyn Read, name: &'a str) -> Result<File<'a>, Error> {
+        let mut source = Source {
+            reader: BufReader::with_capacity(BUFFER, reader),
+            name,
+            offset: 0,
+            file: Xxh3::new(),
+        };
+        let header = read_header(&mut source)?;
+        Ok(File { source, header })
     }
-    let mut tables = Tables::new(name, &header.schema, schema);
-    let mut summary = RestoreSummary {
-        advance: header.advance,
-        ..RestoreSummary::default()
-    };
-    let mut totals = Totals::default();
-    let mut next_group = header.range.start;
-    loop {
-        let at = source.offset;
-        match source.array::<1>()?[0] {
-            SECTION => {
+
+    /// Reads and verifies the rest for an operator with these declarations.
+    pub(super) fn read(self, schema: &Schema, visitor: &mut dyn Visitor) -> Result<(), Error> {
+        let File { mut source, header } = self;
+        let mut tables = Tables::new(source.name, &header.schema, schema);
+        let mut totals = Totals::default();
+        let mut next_group = header.range.start;
+        loop {
+            let at = source.offset;
+            let [tag] = source.array()?;
+            let kinds = [SectionKind::Base, SectionKind::Delta];
+            if let Some(kind) = kinds.into_iter().find(|kind| *kind as u8 == tag) {
                 let group = read_section(
                     &mut source,
                     &header,
-                    next_group,
+                    (kind, next_group),
                     &mut tables,
                     visitor,
                     &mut totals,
-                    &mut summary,
                 )?;
                 next_group = group + 1;
-            }
-            FOOTER => break,
-            other => {
-                return Err(
-                    source.corrupt_at(at, format!("neither a section nor the footer: {other}"))
-                );
+            } else if tag == FOOTER {
+                break;
+            } else {
+                let what = format!("neither a section nor the footer: {tag}");
+                return Err(source.corrupt_at(at, what));
             }
         }
+        let at = source.offset;
+        let expected = Totals {
+            sections: u32::from_le_bytes(source.array()?),
+            entries: source.u64()?,
+            timers: source.u64()?,
+            removals: source.u64()?,
+            bytes: source.u64()?,
+        };
+        if expected != totals {
+            let what = format!("the footer announces {expected:?}, the file holds {totals:?}");
+            return Err(source.corrupt_at(at, what));
+        }
+        let computed = source.file.digest();
+        source.checksum(computed, "the file")?;
+        source.end()
     }
-    let at = source.offset;
-    let expected = Totals {
-        sections: u32::from_le_bytes(source.array()?),
-        entries: source.u64()?,
-        timers: source.u64()?,
-        bytes: source.u64()?,
-    };
-    if expected != totals {
-        return Err(source.corrupt_at(
-            at,
-            format!("the footer announces {expected:?}, the file holds {totals:?}"),
-        ));
-    }
-    let computed = source.file.digest();
-    source.checksum(computed, "the file")?;
-    source.end()?;
-    Ok(summary)
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -105,43 +130,65 @@ struct Totals {
     sections: u32,
     entries: u64,
     timers: u64,
+    removals: u64,
     bytes: u64,
+}
+
+/// What a section's rows are counted as.
+#[derive(Debug, Default, PartialEq)]
+struct Counts {
+    entries: u64,
+    timers: u64,
+    removals: u64,
 }
 
 fn read_section(
     source: &mut Source<'_>,
     header: &Header,
-    next_group: u16,
+    (kind, next_group): (SectionKind, u16),
     tables: &mut Tables<'_>,
     visitor: &mut dyn Visitor,
     totals: &mut Totals,
-    summary: &mut RestoreSummary,
 ) -> Result<u16, Error> {
     let at = source.offset;
     let mut section = Xxh3::new();
-    section.update(&[SECTION]);
+    section.update(&[kind as u8]);
     let group = source.array()?;
-    let counts = [source.array()?, source.array()?, source.array()?];
+    let head: [[u8; 8]; 4] = [
+        source.array()?,
+        source.array()?,
+        source.array()?,
+        source.array()?,
+    ];
     section.update(&group);
-    section.update(counts.as_flattened());
+    section.update(head.as_flattened());
     let group = u16::from_le_bytes(group);
-    let [entries, timers, bytes] = counts.map(u64::from_le_bytes);
+    let [entries, timers, removals, bytes] = head.map(u64::from_le_bytes);
     if group < next_group || !header.range.contains(group) {
         return Err(source.corrupt_at(at, format!("key group {group} is out of place")));
     }
     if bytes == 0 {
         return Err(source.corrupt_at(at, format!("key group {group} has a section and no rows")));
     }
-    let wanted = visitor.group(group)?;
+    let wanted = match visitor.section(kind, group)? {
+        Wanted::Yes => true,
+        Wanted::No => false,
+        Wanted::Misplaced(what) => return Err(source.corrupt_at(at, what)),
+    };
 
-    let mut last: Vec<u8> = Vec::new();
+    let (mut last, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
+    // Whether the last row says that its cell is gone: then rows of the cell may follow, one whose
+    // name is empty among them.
+    let mut cell_gone = false;
     let mut left = bytes;
-    let mut seen = (0u64, 0u64);
+    let mut seen = Counts::default();
     while left > 0 {
         let at = source.offset;
         let lengths = [source.array::<4>()?, source.array()?];
         section.update(lengths.as_flattened());
-        let [key_len, value_len] = lengths.map(|length| u32::from_le_bytes(length) as usize);
+        let [key_len, mark] = lengths.map(u32::from_le_bytes);
+        let is_removal = kind == SectionKind::Delta && (mark == GONE || mark == CELL_GONE);
+        let (key_len, value_len) = (key_len as usize, if is_removal { 0 } else { mark as usize });
         if key_len.saturating_add(value_len) > MAX_ROW {
             return Err(source.corrupt_at(
                 at,
@@ -151,207 +198,70 @@ fn read_section(
         left = left
             .checked_sub((8 + key_len + value_len) as u64)
             .ok_or_else(|| source.corrupt_at(at, "a row reaches beyond its section".to_owned()))?;
-        let key = source.take(key_len)?;
-        let value = source.take(value_len)?;
+        source.take(key_len, &mut key)?;
+        source.take(value_len, &mut value)?;
         section.update(&key);
         section.update(&value);
-        if key <= last {
+        let follows_its_cell = cell_gone && mark != CELL_GONE && key == last;
+        if key <= last && !follows_its_cell {
             return Err(source.corrupt_at(at, "rows are out of order".to_owned()));
         }
-        last.clone_from(&key);
-        let row = tables.check(group, header.max_parallelism, key, value, |what| {
-            source.corrupt_at(at, what)
-        })?;
-        match row {
-            Row::State(key, value) => {
-                seen.0 += 1;
-                if wanted {
-                    visitor.row(group, key, value);
-                }
-            }
-            Row::Timer(domain, key, registration) => {
-                seen.1 += 1;
-                if wanted {
-                    visitor.timer(domain, key, registration);
-                }
+        cell_gone = is_removal && mark == CELL_GONE;
+        let stored = match (is_removal, cell_gone) {
+            (false, _) => Stored::Value(&value),
+            (true, false) => Stored::Gone,
+            (true, true) => Stored::CellGone,
+        };
+        let corrupt = |what: &str| source.corrupt_at(at, what.to_owned());
+        let checked = tables.check(group, header.max_parallelism, &key, stored, &corrupt)?;
+        match (is_removal, checked.is_timer) {
+            (true, _) => seen.removals += 1,
+            (false, true) => seen.timers += 1,
+            (false, false) => seen.entries += 1,
+        }
+        match checked.row {
+            _ if !wanted => {}
+            Ok(row) => visitor.row(row),
+            Err(why) => {
+                let change = match stored {
+                    Stored::Value(_) => Undeclared::Held,
+                    Stored::Gone => Undeclared::Gone,
+                    Stored::CellGone => Undeclared::CellGone,
+                };
+                visitor.undeclared(&key, change, why)?;
             }
         }
+        std::mem::swap(&mut key, &mut last);
     }
-    if seen != (entries, timers) {
+    let announced = Counts {
+        entries,
+        timers,
+        removals,
+    };
+    if seen != announced {
+        let words = |Counts {
+                         entries,
+                         timers,
+                         removals,
+                     }: &Counts| {
+            format!("{entries} entries, {timers} timers and {removals} removals")
+        };
         let what = format!(
-            "key group {group} announces {entries} entries and {timers} timers, and holds {seen:?}"
+            "key group {group} announces {}, and holds {}",
+            words(&announced),
+            words(&seen)
         );
         return Err(source.corrupt_at(at, what));
     }
     source.checksum(section.digest(), "the section")?;
 
     totals.sections += 1;
+    // What a row takes in the file bounds the sums.
     totals.entries += entries;
     totals.timers += timers;
+    totals.removals += removals;
     totals.bytes += bytes;
-    if wanted {
-        summary.groups += 1;
-        summary.entries += entries;
-        summary.timers += timers;
-    } else {
-        summary.skipped_groups += 1;
-    }
     Ok(group)
-}
-
-enum Row {
-    State(Vec<u8>, Vec<u8>),
-    Timer(TimeDomain, TimerKey, Registration),
-}
-
-/// The header's tables beside the operator's declarations. A declaration that changed is refused
-/// when a row of it is met: one that never held anything may go or change freely.
-struct Tables<'a> {
-    name: &'a str,
-    snapshot: &'a Schema,
-    job: &'a Schema,
-    /// For each state and each timer in the snapshot its index in the job, once a row was met.
-    states: Vec<Option<u16>>,
-    timers: Vec<Option<u16>>,
-}
-
-impl<'a> Tables<'a> {
-    fn new(name: &'a str, snapshot: &'a Schema, job: &'a Schema) -> Self {
-        let (states, timers) = (
-            vec![None; snapshot.states.len()],
-            vec![None; snapshot.timers.len()],
-        );
-        Tables {
-            name,
-            snapshot,
-            job,
-            states,
-            timers,
-        }
-    }
-
-    fn check(
-        &mut self,
-        group: u16,
-        max_parallelism: u16,
-        mut key: Vec<u8>,
-        value: Vec<u8>,
-        corrupt: impl Fn(String) -> Error,
-    ) -> Result<Row, Error> {
-        let fault = |what: &str| corrupt(what.to_owned());
-        let parts = StoredKey::decode(&key).ok_or_else(|| fault("not a stored key"))?;
-        let hash = key_hash(&parts.key);
-        if parts.group != group || key_group(hash, max_parallelism) != group {
-            return Err(fault("the row does not belong to the section's key group"));
-        }
-        let index = usize::from(parts.index);
-        if parts.table == Table::Timers {
-            let spec = self
-                .snapshot
-                .timers
-                .get(index)
-                .ok_or_else(|| fault("no such timer in the header"))?;
-            let (chain, waits) =
-                decode_timer(&value).ok_or_else(|| fault("not a timer's value"))?;
-            let time = suffix_time(parts.suffix).ok_or_else(|| fault("not a timer's key"))?;
-            let namespace = parts
-                .namespace
-                .ok_or_else(|| fault("a timer without a namespace"))?;
-            let timer = u32::from(self.timer(index, spec)?);
-            let timer = TimerKey {
-                time,
-                hash,
-                key: parts.key.into_owned().into(),
-                timer,
-                namespace: namespace.into_owned().into(),
-            };
-            return Ok(Row::Timer(
-                spec.domain,
-                timer,
-                Registration { chain, waits },
-            ));
-        }
-        let spec = self
-            .snapshot
-            .states
-            .get(index)
-            .ok_or_else(|| fault("no such state in the header"))?;
-        if parts.table != spec.kind.table() {
-            return Err(fault("a row of another kind than its state"));
-        }
-        // No namespace is the empty one, and has one encoding.
-        if parts
-            .namespace
-            .as_ref()
-            .is_some_and(|namespace| namespace.is_empty())
-        {
-            return Err(fault("an empty namespace that is spelled out"));
-        }
-        let suffix_fits = match spec.kind {
-            StateKind::Value => parts.suffix.is_empty(),
-            // Far from where the positions of what is appended later would run out.
-            StateKind::Items => parts.suffix.len() == size_of::<u64>() && parts.suffix[0] < 0x80,
-            StateKind::Entries => true,
-        };
-        if !suffix_fits {
-            return Err(fault("a key that does not fit its table"));
-        }
-        let stored = StoredValue::decode(&value).ok_or_else(|| fault("not a stored value"))?;
-        if stored.version != spec.version {
-            return Err(fault("a value of another schema version than its state"));
-        }
-        let index = self.state(index, spec)?;
-        set_index(&mut key, index);
-        Ok(Row::State(key, value))
-    }
-
-    fn state(&mut self, index: usize, snapshot: &StateSpec) -> Result<u16, Error> {
-        if let Some(known) = self.states[index] {
-            return Ok(known);
-        }
-        let (file, name) = (self.name.to_owned(), snapshot.name.clone());
-        let Some(position) = self.job.states.iter().position(|spec| spec.name == name) else {
-            return Err(Error::UnknownState { file, name });
-        };
-        let job = &self.job.states[position];
-        if job.kind != snapshot.kind {
-            return Err(Error::StateKind {
-                file,
-                name,
-                snapshot: snapshot.kind.as_str(),
-                job: job.kind.as_str(),
-            });
-        }
-        if job.version != snapshot.version {
-            return Err(Error::StateVersion {
-                file,
-                name,
-                snapshot: snapshot.version,
-                job: job.version,
-            });
-        }
-        Ok(*self.states[index].insert(position as u16))
-    }
-
-    fn timer(&mut self, index: usize, snapshot: &TimerSpec) -> Result<u16, Error> {
-        if let Some(known) = self.timers[index] {
-            return Ok(known);
-        }
-        let (file, name) = (self.name.to_owned(), snapshot.name.clone());
-        let Some(position) = self.job.timers.iter().position(|spec| spec.name == name) else {
-            return Err(Error::UnknownTimer { file, name });
-        };
-        let job = self.job.timers[position].domain;
-        if job != snapshot.domain {
-            return Err(Error::TimerDomain {
-                file,
-                name,
-                snapshot: snapshot.domain.as_str(),
-                job: job.as_str(),
-            });
-        }
-        Ok(*self.timers[index].insert(position as u16))
-    }
 }
 
 fn read_header(source: &mut Source<'_>) -> Result<Header, Error> {
@@ -371,7 +281,8 @@ fn read_header(source: &mut Source<'_>) -> Result<Header, Error> {
     if length > MAX_HEADER {
         return Err(source.corrupt_at(at, format!("a header of {length} bytes")));
     }
-    let bytes = source.take(length)?;
+    let mut bytes = Vec::new();
+    source.take(length, &mut bytes)?;
     source.checksum(xxh3_64(&bytes), "the header")?;
     Header::decode(&bytes)
         .ok_or_else(|| source.corrupt_at(at, "the header is malformed".to_owned()))
@@ -413,15 +324,16 @@ impl Source<'_> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads `length` bytes. Allocates no more than a buffer beyond what the file really holds.
-    fn take(&mut self, length: usize) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::new();
+    /// Reads `length` bytes into `bytes`, in place of what was there. Allocates no more than a
+    /// buffer beyond what the file really holds.
+    fn take(&mut self, length: usize, bytes: &mut Vec<u8>) -> Result<(), Error> {
+        bytes.clear();
         while bytes.len() < length {
             let start = bytes.len();
             bytes.resize(length.min(start + start.max(BUFFER)), 0);
             self.fill(&mut bytes[start..])?;
         }
-        Ok(bytes)
+        Ok(())
     }
 
     fn checksum(&mut self, computed: u64, of: &str) -> Result<(), Error> {

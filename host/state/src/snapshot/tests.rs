@@ -7,13 +7,18 @@ use super::*;
 use crate::hash::{group_range, key_hash};
 use crate::stored_value::StoredValue;
 use crate::{
-    Cells, Column, Error, GroupRange, KeyedState, Memory, Nullable, Oracle, Schema, StateKind,
-    StateSpec, Stats, TimerSpec, Ttl,
+    Cells, Column, Error, GroupRange, KeyedState, Memory, Nullable, Oracle, Progress, Schema,
+    StateKind, StateSpec, Stats, TimerSpec, Ttl,
 };
 
 /// Written by the first release of the format. Never regenerated: a reader of format 1 reads this.
 const GOLDEN: &[u8] = include_bytes!("../../tests/golden/snapshot-format-1");
+/// The two files of a snapshot that builds on another.
+const GOLDEN_BASE: &[u8] = include_bytes!("../../tests/golden/snapshot-format-1-base");
+const GOLDEN_DELTA: &[u8] = include_bytes!("../../tests/golden/snapshot-format-1-delta");
 const GROUPS: u16 = 4;
+/// Bytes of a section before its rows; the last eight are the length of the rows.
+const HEAD: usize = 35;
 
 fn schema() -> Schema {
     let ttl = Some(Ttl {
@@ -134,6 +139,111 @@ fn the_format_is_frozen() {
     assert_eq!(restored.stats(), sample().stats());
     restored.begin_advance(TimeDomain::Event, 50);
     assert!(bytes(&mut restored) == GOLDEN);
+}
+
+fn restore_both(base: &[u8], delta: &[u8]) -> Result<Oracle, Error> {
+    let (mut base, mut delta) = (base, delta);
+    let mut state = empty();
+    let mut files = [
+        RestoreFile {
+            reader: &mut base,
+            name: "the base",
+        },
+        RestoreFile {
+            reader: &mut delta,
+            name: "the delta",
+        },
+    ];
+    match state.restore_files(&mut files) {
+        Ok(_) => Ok(state),
+        Err(error) => {
+            assert_eq!(state.stats(), Stats::default());
+            Err(error)
+        }
+    }
+}
+
+/// An instance and the two files that it comes to: something of everything that a delta can hold.
+fn two_snapshots() -> (Memory, [Vec<u8>; 2]) {
+    let mut state = Memory::new(schema(), group_range(0, 1, GROUPS), GROUPS);
+    let file = |state: &mut Memory| {
+        let Progress::Done(snapshot) = state.advance_snapshot(usize::MAX).unwrap() else {
+            panic!("unfinished");
+        };
+        let mut file = Vec::new();
+        snapshot.write(&mut file).unwrap();
+        file
+    };
+    // Ballast, so that little of a group changes.
+    let keys: Column = (0..40).map(|key| format!("{key}")).collect();
+    let hashes: Vec<u64> = keys.iter().map(key_hash).collect();
+    state.intern(keys.as_ref(), &hashes).unwrap();
+    state.begin(0);
+    let cells: Vec<u32> = (0..40).collect();
+    let at = Cells {
+        keys: &cells,
+        namespaces: None,
+    };
+    state.put(0, at, keys.as_ref().into()).unwrap();
+    state
+        .put_entries(3, at, keys.as_ref(), keys.as_ref().into())
+        .unwrap();
+    state.apply().unwrap();
+    let mut state = filled(state);
+    state.freeze(6, None);
+    let base = file(&mut state);
+
+    let keys: Column = ["a", "a\0"].into_iter().collect();
+    let hashes: Vec<u64> = keys.iter().map(key_hash).collect();
+    state.intern(keys.as_ref(), &hashes).unwrap();
+    state.begin(1_700_000_000_002);
+    let spaces: Column = ["\0", "n"].into_iter().collect();
+    let at = Cells {
+        keys: &[0, 1],
+        namespaces: None,
+    };
+    let spaced = Cells {
+        keys: &[0, 1],
+        namespaces: Some(spaces.as_ref()),
+    };
+    let values: Nullable = [None, Some("four")].into_iter().collect();
+    state.put(0, at, values.as_ref()).unwrap();
+    state.put(1, spaced, values.as_ref()).unwrap();
+    state.append(2, at, spaces.as_ref()).unwrap();
+    state.clear(2, spaced).unwrap();
+    state.clear(3, at).unwrap();
+    let names: Column = ["", "n"].into_iter().collect();
+    let values: Nullable = [Some("new"), None].into_iter().collect();
+    state
+        .put_entries(3, at, names.as_ref(), values.as_ref())
+        .unwrap();
+    state
+        .put_entries(3, spaced, names.as_ref(), values.as_ref())
+        .unwrap();
+    state.set_timers(1, spaced, &[5, 6]).unwrap();
+    state.cancel_timers(1, at, &[2, 3]).unwrap();
+    state.apply().unwrap();
+    state.freeze(8, Some(6));
+    let delta = file(&mut state);
+    (state, [base, delta])
+}
+
+#[test]
+fn the_format_of_what_builds_on_another_is_frozen() {
+    let (mut state, [base, delta]) = two_snapshots();
+    assert!(base == GOLDEN_BASE, "{}", base.escape_ascii());
+    assert!(delta == GOLDEN_DELTA, "{}", delta.escape_ascii());
+    let mut restored = restore_both(GOLDEN_BASE, GOLDEN_DELTA).unwrap();
+    let mut whole = Vec::new();
+    state.snapshot().write(&mut whole).unwrap();
+    restored.begin_advance(TimeDomain::Event, 50);
+    assert!(bytes(&mut restored) == whole);
+    let kinds = |file: &[u8]| -> Vec<u8> {
+        let sections = sections(file).unwrap();
+        sections.iter().map(|section| file[section.start]).collect()
+    };
+    assert_eq!(kinds(&base), [1; GROUPS as usize]);
+    assert!(kinds(&delta).contains(&2), "{:?}", kinds(&delta));
 }
 
 #[test]
@@ -279,13 +389,19 @@ fn file_of(sections: &[(u16, Rows)]) -> Vec<u8> {
     let header = Header {
         max_parallelism: GROUPS,
         range,
+        id: 1,
+        needs: Vec::new(),
+        origins: vec![0; range.len()],
         advance: None,
         schema: schema(),
     };
     let mut writer = Writer::new(&mut file, &header).unwrap();
     for (group, rows) in sections {
-        let rows: Vec<_> = rows.iter().map(|(key, value)| (&**key, &**value)).collect();
-        writer.section(*group, 0, &rows).unwrap();
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(key, value)| (&**key, RowValue::Is(value)))
+            .collect();
+        writer.section(SectionKind::Base, *group, 0, &rows).unwrap();
     }
     writer.finish().unwrap();
     file
@@ -438,16 +554,16 @@ fn rows_that_are_not_what_they_should_be_are_refused_though_every_checksum_holds
     // A timer counted as an entry.
     let timer = (key_in(1, Table::Timers, 0, &[0; 8]), vec![0]);
     refused(
-        "announces 2 entries and 0 timers",
+        "announces 2 entries, 0 timers and 0 removals, and holds 1 entries, 1 timers",
         &file_of(&[(1, Rows::from([good.clone(), timer]))]),
     );
 
     // Twice the same row: the second is a copy, so the section is patched and sealed again.
     let mut file = file_of(&[(1, rows)]);
     let section = sections(&file).unwrap()[0].clone();
-    let row = file[section.start + 27..section.end - 8].to_vec();
+    let row = file[section.start + HEAD..section.end - 8].to_vec();
     let length = (2 * row.len() as u64).to_le_bytes();
-    file[section.start + 19..section.start + 27].copy_from_slice(&length);
+    file[section.start + HEAD - 8..section.start + HEAD].copy_from_slice(&length);
     file.splice(section.end - 8..section.end - 8, row);
     assert!(reseal(&mut file));
     refused("rows are out of order", &file);
@@ -464,11 +580,13 @@ fn lengths_are_believed_only_as_far_as_they_can_be_true() {
         restore(&file).unwrap_err().to_string()
     };
     assert!(patched(12, u32::MAX).contains("a header of 4294967295 bytes"));
-    assert!(patched(start + 27, u32::MAX).contains("more than any row has"));
-    assert!(patched(start + 27, 1 << 20).contains("reaches beyond its section"));
+    let row = start + HEAD;
+    assert!(patched(row, u32::MAX).contains("more than any row has"));
+    assert!(patched(row + 4, u32::MAX).contains("more than any row has"));
+    assert!(patched(row, 1 << 20).contains("reaches beyond its section"));
     let mut long = file.clone();
-    long[start + 19..start + 27].copy_from_slice(&u64::MAX.to_le_bytes());
-    long[start + 27..start + 31].copy_from_slice(&(MAX_ROW as u32 / 2).to_le_bytes());
+    long[row - 8..row].copy_from_slice(&u64::MAX.to_le_bytes());
+    long[row..row + 4].copy_from_slice(&(MAX_ROW as u32 / 2).to_le_bytes());
     assert!(
         restore(&long)
             .unwrap_err()
@@ -496,8 +614,8 @@ fn section_checksums_and_totals_are_checked_beside_the_file_s_checksum() {
         section.contains(&format!("damaged at byte {at}: checksum of the section")),
         "{section}"
     );
-    for field in [4, 12, 20, 28] {
-        let totals = reason(&|file| *file.iter_mut().nth_back(28 - field).unwrap() ^= 1).unwrap();
+    for field in [4, 12, 20, 28, 36] {
+        let totals = reason(&|file| *file.iter_mut().nth_back(36 - field).unwrap() ^= 1).unwrap();
         assert!(totals.contains("the footer announces"), "{totals}");
     }
 }
@@ -507,9 +625,9 @@ fn section_checksums_and_totals_are_checked_beside_the_file_s_checksum() {
 fn sections(file: &[u8]) -> Option<Vec<std::ops::Range<usize>>> {
     let header = u32::from_le_bytes(file.get(12..16)?.try_into().ok()?) as usize;
     let (mut at, mut found) = (16 + header + 8, Vec::new());
-    while *file.get(at)? == SECTION {
-        let rows = u64::from_le_bytes(file.get(at + 19..at + 27)?.try_into().ok()?);
-        let end = usize::try_from(rows).ok()?.checked_add(at + 35)?;
+    while *file.get(at)? != FOOTER {
+        let rows = u64::from_le_bytes(file.get(at + HEAD - 8..at + HEAD)?.try_into().ok()?);
+        let end = usize::try_from(rows).ok()?.checked_add(at + HEAD + 8)?;
         (end <= file.len()).then(|| found.push(at..end))?;
         at = end;
     }
@@ -524,9 +642,9 @@ fn reseal(file: &mut Vec<u8>) -> bool {
     let Some(footer) = sections.last().map(|last| last.end) else {
         return false;
     };
-    let mut totals = [0u64; 3];
+    let mut totals = [0u64; 4];
     for section in &sections {
-        for (total, at) in totals.iter_mut().zip([3, 11, 19]) {
+        for (total, at) in totals.iter_mut().zip([3, 11, 19, 27]) {
             let at = section.start + at;
             *total = total.wrapping_add(u64::from_le_bytes(file[at..at + 8].try_into().unwrap()));
         }
@@ -605,6 +723,63 @@ fn no_change_of_a_file_goes_unnoticed() {
             assert!(restore(&file).is_err(), "bit {bit} of byte {at}");
         }
     }
+}
+
+#[test]
+fn no_change_of_either_of_two_files_goes_unnoticed() {
+    let mut random = Random(0xD1B5_4A32_D192_ED03);
+    for round in 0..8_000 {
+        let (mut base, mut delta) = (GOLDEN_BASE.to_vec(), GOLDEN_DELTA.to_vec());
+        let changed = if round % 2 == 0 {
+            &mut base
+        } else {
+            &mut delta
+        };
+        random.mutate(changed, 0);
+        match restore_both(&base, &delta) {
+            Ok(_) => assert!(
+                base == GOLDEN_BASE && delta == GOLDEN_DELTA,
+                "round {round}"
+            ),
+            Err(Error::Corrupt { .. } | Error::Format { .. }) => {}
+            Err(other) => panic!("round {round}: {other}"),
+        }
+    }
+    for length in 0..GOLDEN_DELTA.len() {
+        let refused = restore_both(GOLDEN_BASE, &GOLDEN_DELTA[..length]);
+        assert!(
+            matches!(&refused, Err(Error::Corrupt { file, .. }) if file == "the delta"),
+            "cut at {length}"
+        );
+    }
+}
+
+/// A delta behind forged checksums may say what no instance would, but it is taken or refused
+/// without harm, and what is taken is well formed.
+#[test]
+fn a_forged_delta_is_refused_or_makes_a_state_that_can_be_written() {
+    let mut random = Random(0x8CB9_2BA7_2F3D_8DD7);
+    let body = sections(GOLDEN_DELTA).unwrap()[0].start;
+    let (mut accepted, mut refused) = (0, 0);
+    for _ in 0..8_000 {
+        let mut delta = GOLDEN_DELTA.to_vec();
+        random.mutate(&mut delta, body);
+        if !reseal(&mut delta) {
+            continue;
+        }
+        match restore_both(GOLDEN_BASE, &delta) {
+            Ok(mut state) => {
+                let written = bytes(&mut state);
+                assert!(bytes(&mut restore(&written).unwrap())[body..] == written[body..]);
+                accepted += usize::from(delta != GOLDEN_DELTA);
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(
+        accepted > 100 && refused > 1_000,
+        "{accepted} accepted, {refused} refused"
+    );
 }
 
 /// Behind right checksums the reader still believes nothing: what it accepts is a snapshot that

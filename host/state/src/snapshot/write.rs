@@ -5,7 +5,9 @@ use std::io::Write;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{FOOTER, Header, MAGIC, SECTION, SnapshotSummary, VERSION};
+use super::{
+    CELL_GONE, FOOTER, GONE, Header, MAGIC, RowValue, SectionKind, SnapshotSummary, VERSION,
+};
 
 /// Rows gather up to here before they are written.
 const BUFFER: usize = 256 << 10;
@@ -38,35 +40,41 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Writes a group's section, or nothing for a group that holds nothing. Rows come by rising
-    /// key; the last `timers` of them are timers.
+    /// Writes a group's section, or nothing if there is nothing to say. Rows come by rising key;
+    /// `timers` of them are timers.
     pub(super) fn section(
         &mut self,
+        kind: SectionKind,
         group: u16,
         timers: u64,
-        rows: &[(&[u8], &[u8])],
+        rows: &[(&[u8], RowValue<'_>)],
     ) -> io::Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
-        let entries = rows.len() as u64 - timers;
-        let bytes: u64 = rows
-            .iter()
-            .map(|(key, value)| (8 + key.len() + value.len()) as u64)
-            .sum();
+        let (mut removals, mut bytes) = (0, 0);
+        for (key, value) in rows {
+            bytes += (8 + key.len()) as u64;
+            match value {
+                RowValue::Is(value) => bytes += value.len() as u64,
+                RowValue::Gone | RowValue::CellGone => removals += 1,
+            }
+        }
+        let entries = rows.len() as u64 - timers - removals;
         let mut section = Xxh3::new();
-        let mut head = vec![SECTION];
+        let mut head = vec![kind as u8];
         head.extend_from_slice(&group.to_le_bytes());
-        head.extend_from_slice(&entries.to_le_bytes());
-        head.extend_from_slice(&timers.to_le_bytes());
-        head.extend_from_slice(&bytes.to_le_bytes());
+        for count in [entries, timers, removals, bytes] {
+            head.extend_from_slice(&count.to_le_bytes());
+        }
         self.put(&head, Some(&mut section))?;
         for (key, value) in rows {
-            let lengths = [key.len(), value.len()].map(|length| {
-                u32::try_from(length)
-                    .expect("a call's budget is below 4 GiB")
-                    .to_le_bytes()
-            });
+            let (length, value) = match value {
+                RowValue::Is(value) => (length_of(value), *value),
+                RowValue::Gone => (GONE, &[][..]),
+                RowValue::CellGone => (CELL_GONE, &[][..]),
+            };
+            let lengths = [length_of(key), length].map(u32::to_le_bytes);
             self.put(lengths.as_flattened(), Some(&mut section))?;
             self.put(key, Some(&mut section))?;
             self.put(value, Some(&mut section))?;
@@ -76,15 +84,22 @@ impl<'a> Writer<'a> {
         self.row_bytes += bytes;
         self.summary.entries += entries;
         self.summary.timers += timers;
+        self.summary.removals += removals;
         Ok(())
     }
 
     pub(super) fn finish(mut self) -> io::Result<SnapshotSummary> {
         let mut footer = vec![FOOTER];
         footer.extend_from_slice(&self.sections.to_le_bytes());
-        footer.extend_from_slice(&self.summary.entries.to_le_bytes());
-        footer.extend_from_slice(&self.summary.timers.to_le_bytes());
-        footer.extend_from_slice(&self.row_bytes.to_le_bytes());
+        let SnapshotSummary {
+            entries,
+            timers,
+            removals,
+            ..
+        } = self.summary;
+        for total in [entries, timers, removals, self.row_bytes] {
+            footer.extend_from_slice(&total.to_le_bytes());
+        }
         self.put(&footer, None)?;
         self.flush()?;
         let checksum = self.file.digest();
@@ -112,4 +127,8 @@ impl<'a> Writer<'a> {
         self.buffer.clear();
         Ok(())
     }
+}
+
+fn length_of(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).expect("a call's budget is below 4 GiB")
 }
