@@ -106,7 +106,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn barrier(n: u64) -> Barrier {
-        Barrier { n, last: false }
+        Barrier {
+            n,
+            last: false,
+            base: 0,
+        }
     }
 
     #[test]

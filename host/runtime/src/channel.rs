@@ -37,6 +37,8 @@ pub struct Barrier {
     pub n: u64,
     /// Whether the job stops after it.
     pub last: bool,
+    /// The newest confirmed checkpoint: snapshots may build on its files. 0 if there is none.
+    pub base: u64,
 }
 
 /// The other side is gone: the attempt is being cancelled.
@@ -408,7 +410,11 @@ mod tests {
         let first = senders.pop().expect("two");
         first.send(batch(2, 10)).expect("open");
         first
-            .send(Element::Barrier(Barrier { n: 1, last: false }))
+            .send(Element::Barrier(Barrier {
+                n: 1,
+                last: false,
+                base: 0,
+            }))
             .expect("open");
         for _ in 0..7 {
             first.send(batch(1, BUDGET / 8)).expect("open");
@@ -416,7 +422,11 @@ mod tests {
         second.send(batch(2, 10)).expect("open");
         let sender = std::thread::spawn(move || {
             second.send(batch(1, BUDGET / 4))?;
-            second.send(Element::Barrier(Barrier { n: 1, last: false }))
+            second.send(Element::Barrier(Barrier {
+                n: 1,
+                last: false,
+                base: 0,
+            }))
         });
         while inbox.shared.lock().waiting == 0 {
             std::thread::yield_now();

@@ -174,7 +174,9 @@ fn state_file(place: &Place) -> PathBuf {
     let subtasks = manifest["operators"][0]["subtasks"]
         .as_array()
         .expect("subtasks");
-    let name = subtasks[0]["file"]["name"].as_str().expect("a state file");
+    let name = subtasks[0]["files"][0]["name"]
+        .as_str()
+        .expect("a state file");
     place.path("checkpoints/state").join(name)
 }
 

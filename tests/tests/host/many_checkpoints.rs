@@ -4,6 +4,9 @@ use rustix::process::Signal;
 use weir_tests::host::HANGS;
 use weir_tests::place::{Place, Start};
 
+/// Earlier files that a snapshot builds on at most.
+const MOST_NEEDED: usize = 32;
+
 #[test]
 fn a_thousand_checkpoints_leave_three() {
     let place = Place::temporary();
@@ -55,6 +58,7 @@ sinks:
         "claims and kept commits: {:?}",
         checkpoints.files("log")
     );
-    // Two subtasks, three checkpoints.
-    assert_eq!(checkpoints.files("state").len(), 6);
+    // Two subtasks, three checkpoints, and what the oldest of them builds on.
+    let files = checkpoints.files("state").len();
+    assert!((6..=2 * (3 + MOST_NEEDED)).contains(&files), "{files}");
 }

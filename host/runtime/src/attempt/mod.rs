@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use weir_operator::{Component, Description, Limits};
 
-use crate::channel::Closer;
+use crate::channel::{Barrier, Closer};
 use crate::checkpoint::Manifest;
 use crate::checkpoint::state_file::StateFiles;
 use crate::clock;
@@ -34,8 +34,8 @@ pub type TaskId = usize;
 
 /// What a task tells the coordinator.
 pub enum TaskEvent {
-    /// It passed barrier `n`.
-    Passed(TaskId, u64, Frozen),
+    /// It passed a barrier.
+    Passed(TaskId, Barrier, Frozen),
     /// It has ended.
     Ended(TaskId, Frozen),
     /// It failed; the attempt is over.
@@ -120,7 +120,7 @@ fn drive<M: From<TaskEvent>, T: Task>(
             match built.step()? {
                 Step::Continue => {}
                 Step::Snapshot(barrier, frozen) => {
-                    send(TaskEvent::Passed(task, barrier.n, frozen))?;
+                    send(TaskEvent::Passed(task, barrier, frozen))?;
                 }
                 Step::Ended(frozen) => {
                     at_end(clock::thread_cpu());

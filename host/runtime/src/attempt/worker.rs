@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_operator::{Description, InputKind, OutputKeys};
-use weir_state::{KeyedState, Memory, Schema};
+use weir_state::{KeyedState, Memory, RestoreFile, Schema};
 
 use super::wiring::Outlets;
 use super::{Beginning, Blueprint};
@@ -225,9 +225,9 @@ impl Worker {
         };
         let subtasks = &operator.subtasks;
         for old in subtasks {
-            let Some(file) = &old.file else { continue };
-            if old.groups.0 < range.end && range.start < old.groups.1 {
-                self.restore_file(id, state, file)?;
+            let overlaps = old.groups.0 < range.end && range.start < old.groups.1;
+            if overlaps && !old.files.is_empty() {
+                self.restore_files(id, state, &old.files)?;
                 fault_point::pass("during-restore");
             }
         }
@@ -250,13 +250,13 @@ impl Worker {
         })
     }
 
-    fn restore_file(
+    fn restore_files(
         &self,
         id: &str,
         state: &mut dyn KeyedState,
-        file: &StoredFile,
+        stored: &[StoredFile],
     ) -> Result<(), Error> {
-        let files = self
+        let storage = self
             .blueprint
             .state_files
             .as_ref()
@@ -266,17 +266,30 @@ impl Worker {
             subtask: self.subtask,
             error,
         };
-        let io = |source| {
+        let io = |file: &StoredFile, source| {
             wrap(weir_state::Error::Io {
                 file: file.name.clone(),
                 source,
             })
         };
-        let mut reader = files.open(file).map_err(io)?;
-        state
-            .restore(&mut reader, &format!("state/{}", file.name))
-            .map_err(wrap)?;
-        reader.verify().map_err(io)
+        let names: Vec<String> = stored
+            .iter()
+            .map(|file| format!("state/{}", file.name))
+            .collect();
+        let mut readers = Vec::with_capacity(stored.len());
+        for file in stored {
+            readers.push(storage.open(file).map_err(|source| io(file, source))?);
+        }
+        let mut files: Vec<RestoreFile<'_>> = readers
+            .iter_mut()
+            .zip(&names)
+            .map(|(reader, name)| RestoreFile { reader, name })
+            .collect();
+        state.restore_files(&mut files).map_err(wrap)?;
+        for (reader, file) in readers.into_iter().zip(stored) {
+            reader.verify().map_err(|source| io(file, source))?;
+        }
+        Ok(())
     }
 }
 

@@ -156,8 +156,8 @@ pub struct SubtaskEntry {
     pub groups: (u16, u16),
     /// Its watermark.
     pub watermark: i64,
-    /// Its keyed state and timers.
-    pub file: Option<StoredFile>,
+    /// Its keyed state and timers, in the order in which a restore reads them.
+    pub files: Vec<StoredFile>,
     /// Whether `finish` ran.
     pub finished: bool,
 }
@@ -228,7 +228,7 @@ impl Manifest {
                         identity.max_parallelism,
                     ),
                     watermark: operator.watermark,
-                    file: operator.file.clone(),
+                    files: operator.files.clone(),
                     finished: operator.finished,
                 });
             }
@@ -285,7 +285,7 @@ impl Manifest {
         self.operators
             .iter()
             .flat_map(|operator| &operator.subtasks)
-            .filter_map(|subtask| subtask.file.as_ref())
+            .flat_map(|subtask| &subtask.files)
     }
 
     /// The bytes that are stored, and their digest, which the commit log records.
@@ -382,11 +382,11 @@ mod tests {
                 subtask,
                 parallelism: 3,
                 watermark: -1,
-                file: Some(StoredFile {
+                files: vec![StoredFile {
                     name: "s".to_owned(),
                     digest: Digest::of(b"s"),
                     bytes: 1,
-                }),
+                }],
                 finished: false,
             }],
             sinks: Vec::new(),

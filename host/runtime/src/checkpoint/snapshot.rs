@@ -136,8 +136,9 @@ pub struct OperatorSnapshot {
     pub parallelism: u16,
     /// Its watermark, so that the first record after a restore is judged as it would have been.
     pub watermark: i64,
-    /// Its keyed state and timers; `None` where there are none.
-    pub file: Option<StoredFile>,
+    /// Its keyed state and timers, in the order in which a restore reads them: files of earlier checkpoints that hold what has not
+    /// changed since, and its own last. Empty where it has neither state nor timers.
+    pub files: Vec<StoredFile>,
     /// Whether its inputs ended and `finish` ran, which must not run again after a restore from here.
     pub finished: bool,
 }

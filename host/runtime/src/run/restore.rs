@@ -37,7 +37,12 @@ pub(super) fn compatible(job: &Job, manifest: &Manifest) -> Result<(), Vec<Diagn
     let operators = manifest
         .operators
         .iter()
-        .filter(|entry| entry.subtasks.iter().any(|subtask| subtask.file.is_some()))
+        .filter(|entry| {
+            entry
+                .subtasks
+                .iter()
+                .any(|subtask| !subtask.files.is_empty())
+        })
         .filter(|entry| {
             !job.operators
                 .iter()

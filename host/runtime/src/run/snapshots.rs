@@ -1,5 +1,6 @@
 //! The snapshot thread: stores what tasks froze and then acknowledges for them.
 
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::thread::JoinHandle;
 
 use super::supervise::Message;
 use crate::attempt::TaskId;
+use crate::channel::Barrier;
 use crate::checkpoint::coordinator::{self, Event};
 use crate::checkpoint::state_file::{Label, StateFiles};
 use crate::checkpoint::{OperatorSnapshot, SinkSnapshot, SourceSnapshot, StoredFile, TaskSnapshot};
@@ -20,7 +22,7 @@ pub(super) struct Handover {
     /// The task.
     pub(super) task: TaskId,
     /// The barrier that it passed; `None` when it ended.
-    pub(super) n: Option<u64>,
+    pub(super) barrier: Option<Barrier>,
     /// What it holds.
     pub(super) frozen: Frozen,
 }
@@ -44,12 +46,14 @@ impl SnapshotThread {
         let thread = std::thread::Builder::new()
             .name("snapshots".into())
             .spawn(move || {
+                let mut stored = Stored::default();
                 for handover in receiver {
                     if is_over.load(Ordering::Relaxed) {
                         return;
                     }
-                    let stored = catch_unwind(AssertUnwindSafe(|| store(&files, handover)));
-                    let message = stored
+                    let message =
+                        catch_unwind(AssertUnwindSafe(|| store(&files, &mut stored, handover)));
+                    let message = message
                         .unwrap_or_else(|_| Message::Lost("the snapshot thread panicked".into()));
                     // The supervisor is gone: the attempt is over.
                     if answers.send(message).is_err() {
@@ -85,7 +89,7 @@ impl Drop for SnapshotThread {
     }
 }
 
-fn store(files: &StateFiles, handover: Handover) -> Message {
+fn store(files: &StateFiles, stored: &mut Stored, handover: Handover) -> Message {
     let task = coordinator::TaskId(handover.task as u32);
     let Frozen {
         sources,
@@ -100,18 +104,26 @@ fn store(files: &StateFiles, handover: Handover) -> Message {
             staged,
         })
         .collect();
-    let label = handover.n.map_or(Label::End, Label::Barrier);
-    let stored: Result<Vec<OperatorSnapshot>, String> = operators
+    let n = handover.barrier.map(|barrier| barrier.n);
+    let label = n.map_or(Label::End, Label::Barrier);
+    let base = handover.barrier.map_or(0, |barrier| barrier.base);
+    let mut bytes = 0;
+    let operators: Result<Vec<OperatorSnapshot>, String> = operators
         .into_iter()
         .map(|(mut operator, state)| {
             if let Some(state) = state {
-                let written = write(files, label, state);
-                operator.file = Some(written.map_err(|error| {
+                let (id, needs) = (state.id(), state.needs().to_vec());
+                let of = (operator.id.clone(), operator.subtask);
+                let files = write(files, label, state).and_then(|file| {
+                    bytes += file.bytes;
+                    stored.add(of, base, id, file, needs)
+                });
+                operator.files = files.map_err(|error| {
                     format!(
                         "state of `{}` subtask {}: {error}",
                         operator.id, operator.subtask
                     )
-                })?);
+                })?;
                 fault_point::pass("after-state");
             }
             Ok(operator)
@@ -121,13 +133,8 @@ fn store(files: &StateFiles, handover: Handover) -> Message {
         .into_iter()
         .map(|(id, splits)| SourceSnapshot { id, splits })
         .collect();
-    match (stored, handover.n) {
+    match (operators, n) {
         (Ok(operators), n) => {
-            let bytes = operators
-                .iter()
-                .filter_map(|o| o.file.as_ref())
-                .map(|file| file.bytes)
-                .sum();
             let snapshot = TaskSnapshot {
                 sources,
                 operators,
@@ -162,4 +169,91 @@ fn write(files: &StateFiles, label: Label, state: weir_state::Snapshot) -> io::R
     let mut writer = files.create(label)?;
     state.write(&mut writer)?;
     writer.finish()
+}
+
+/// Where a snapshot was stored, and which earlier ones it needs.
+struct Place {
+    file: StoredFile,
+    needs: Vec<u64>,
+}
+
+/// The places of this attempt's snapshots, by operator subtask and id.
+#[derive(Default)]
+struct Stored(HashMap<(String, u16), BTreeMap<u64, Place>>);
+
+impl Stored {
+    /// Notes where the snapshot `id` was stored and gives the files that a restore of it reads, in their order.
+    ///
+    /// From now on snapshots build on `base` or a later one, so what only older ones need is forgotten.
+    fn add(
+        &mut self,
+        of: (String, u16),
+        base: u64,
+        id: u64,
+        file: StoredFile,
+        needs: Vec<u64>,
+    ) -> io::Result<Vec<StoredFile>> {
+        let known = self.0.entry(of).or_default();
+        match known.get(&base) {
+            Some(place) => {
+                let needed = place.needs.clone();
+                known.retain(|id, _| *id >= base || needed.contains(id));
+            }
+            None => known.clear(),
+        }
+        let mut files = Vec::with_capacity(needs.len() + 1);
+        for need in &needs {
+            let place = known.get(need).ok_or_else(|| {
+                io::Error::other(format!(
+                    "internal error: it builds on snapshot {need}, whose file is not known"
+                ))
+            })?;
+            files.push(place.file.clone());
+        }
+        files.push(file.clone());
+        known.insert(id, Place { file, needs });
+        Ok(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::snapshot::Digest;
+
+    fn add(stored: &mut Stored, base: u64, id: u64, needs: &[u64]) -> io::Result<Vec<String>> {
+        let file = StoredFile {
+            name: id.to_string(),
+            digest: Digest::of(b""),
+            bytes: 1,
+        };
+        let files = stored.add(("op".into(), 0), base, id, file, needs.to_vec())?;
+        Ok(files.into_iter().map(|file| file.name).collect())
+    }
+
+    #[test]
+    fn files_are_those_needed_and_the_own_one_whatever_came_to_nothing_between() {
+        let mut stored = Stored::default();
+        assert_eq!(add(&mut stored, 0, 1, &[]).expect("full"), ["1"]);
+        assert_eq!(add(&mut stored, 1, 2, &[1]).expect("known"), ["1", "2"]);
+        // 3 wrote all that lay in 1 anew, but was not confirmed.
+        assert_eq!(add(&mut stored, 2, 3, &[2]).expect("known"), ["2", "3"]);
+        assert_eq!(
+            add(&mut stored, 2, 4, &[1, 2]).expect("known"),
+            ["1", "2", "4"]
+        );
+        assert_eq!(add(&mut stored, 4, 5, &[4]).expect("known"), ["4", "5"]);
+        let of = &stored.0[&("op".to_owned(), 0)];
+        assert_eq!(of.keys().copied().collect::<Vec<_>>(), [1, 2, 4, 5]);
+        add(&mut stored, 5, 6, &[4, 5]).expect("known");
+        let of = &stored.0[&("op".to_owned(), 0)];
+        assert_eq!(of.keys().copied().collect::<Vec<_>>(), [4, 5, 6]);
+    }
+
+    #[test]
+    fn a_file_that_is_not_known_is_an_error() {
+        let mut stored = Stored::default();
+        add(&mut stored, 0, 7, &[]).expect("full");
+        assert!(add(&mut stored, 0, 8, &[7]).is_err(), "7 was not confirmed");
+    }
 }

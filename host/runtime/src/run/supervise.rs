@@ -205,11 +205,11 @@ impl Supervisor<'_> {
                 Ok(Message::Task(TaskEvent::Failed(_, error))) => {
                     return Outcome::Failed(Failure::of_task(&error));
                 }
-                Ok(Message::Task(TaskEvent::Passed(task, n, frozen))) => {
+                Ok(Message::Task(TaskEvent::Passed(task, barrier, frozen))) => {
                     if let Some(coordination) = coordination {
                         coordination.snapshots.store(Handover {
                             task,
-                            n: Some(n),
+                            barrier: Some(barrier),
                             frozen,
                         });
                     }
@@ -220,7 +220,7 @@ impl Supervisor<'_> {
                         Some(coordination) => {
                             coordination.snapshots.store(Handover {
                                 task,
-                                n: None,
+                                barrier: None,
                                 frozen,
                             });
                         }
@@ -295,8 +295,9 @@ impl Supervisor<'_> {
         match action {
             Action::InjectBarrier { n, last } => {
                 coordination.since = Some(clock::now());
+                let base = coordination.coordinator.confirmed();
                 for (_, control) in &attempt.sources {
-                    control.inject(Barrier { n, last });
+                    control.inject(Barrier { n, last, base });
                 }
             }
             Action::StoreManifest { manifest } => {

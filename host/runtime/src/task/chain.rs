@@ -289,7 +289,7 @@ impl Chain {
     pub fn barrier(&mut self, barrier: Barrier) -> Result<(), Error> {
         assert!(self.collecting.is_none(), "one collection at a time");
         let began = clock::now();
-        let frozen = self.freeze(barrier.n)?;
+        let frozen = self.freeze(barrier.n, Some(barrier.base).filter(|base| *base > 0))?;
         self.all(&Element::Barrier(barrier))?;
         if !self.nodes.is_empty() {
             let pause = clock::now().saturating_duration_since(began);
@@ -336,11 +336,13 @@ impl Chain {
     }
 
     /// What every node holds now, the operators' state aside.
-    fn freeze(&mut self, n: u64) -> Result<Frozen, Error> {
+    fn freeze(&mut self, n: u64, base: Option<u64>) -> Result<Frozen, Error> {
         let mut frozen = Frozen::default();
         for node in &mut self.nodes {
             match node {
-                ChainNode::Operator(operator) => frozen.operators.push((operator.freeze()?, None)),
+                ChainNode::Operator(operator) => {
+                    frozen.operators.push((operator.freeze(n, base)?, None));
+                }
                 ChainNode::Sink(sink) => {
                     fault_point::pass("before-prepare");
                     let staged = sink
@@ -365,10 +367,15 @@ impl Chain {
             self.end_node(self.roots[root])?;
         }
         fault_point::pass("end-of-input");
-        let frozen = self.freeze(n)?;
-        let last = Barrier { n, last: true };
+        // It builds on nothing: what this task knows to be confirmed may have been collected since.
+        let frozen = self.freeze(n, None)?;
+        let barrier = Barrier {
+            n,
+            last: true,
+            base: 0,
+        };
         self.collecting = Some(Collecting {
-            barrier: last,
+            barrier,
             frozen,
             operators: 0,
         });

@@ -264,17 +264,18 @@ impl OperatorNode {
         Ok(())
     }
 
-    /// Freezes what it holds, state aside that [`OperatorNode::collect`] gives.
-    pub(super) fn freeze(&mut self) -> Result<OperatorSnapshot, Error> {
+    /// Freezes what it holds for checkpoint `n`, state aside that [`OperatorNode::collect`] gives. State may build on the files of
+    /// checkpoint `base`.
+    pub(super) fn freeze(&mut self, n: u64, base: Option<u64>) -> Result<OperatorSnapshot, Error> {
         if self.stateful {
-            self.environment().state.freeze();
+            self.environment().state.freeze(n, base);
         }
         let snapshot = OperatorSnapshot {
             id: self.id.clone(),
             subtask: self.subtask,
             parallelism: self.parallelism,
             watermark: self.watermark,
-            file: None,
+            files: Vec::new(),
             finished: self.finished,
         };
         // Whatever an instance has piled up is not state, so a barrier is a good place to let go of it.

@@ -236,7 +236,7 @@ impl Process {
                 subtask: 0,
                 parallelism: 1,
                 watermark: 0,
-                file: Some(writer.finish().expect("durable")),
+                files: vec![writer.finish().expect("durable")],
                 finished,
             }],
             sinks: Vec::new(),

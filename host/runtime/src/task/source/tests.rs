@@ -45,6 +45,10 @@ impl Reader for Numbers {
     }
 }
 
+fn barrier(n: u64, last: bool) -> Barrier {
+    Barrier { n, last, base: 0 }
+}
+
 fn task_over(
     until: i64,
     rate: Option<f64>,
@@ -108,13 +112,13 @@ fn rows(elements: &[Element]) -> usize {
 fn a_barrier_comes_right_behind_the_records_that_its_position_covers() {
     let (mut task, control, mut inbox) = task(1_000_000, None);
     task.step().expect("reads");
-    control.inject(Barrier { n: 1, last: false });
-    let Ok(Step::Snapshot(barrier, frozen)) = task.step() else {
+    control.inject(barrier(1, false));
+    let Ok(Step::Snapshot(passed, frozen)) = task.step() else {
         panic!("a barrier was asked for")
     };
-    assert_eq!(barrier, Barrier { n: 1, last: false });
+    assert_eq!(passed, barrier(1, false));
     let elements = received(&mut inbox);
-    assert_eq!(elements.last(), Some(&Element::Barrier(barrier)));
+    assert_eq!(elements.last(), Some(&Element::Barrier(passed)));
     let position = &frozen.sources[0].1[0];
     assert_eq!(position.position["at"], rows(&elements));
     assert_eq!(position.max_time, rows(&elements) as i64 - 1);
@@ -124,16 +128,13 @@ fn a_barrier_comes_right_behind_the_records_that_its_position_covers() {
 fn after_a_last_barrier_nothing_is_emitted_but_the_barrier_of_a_second_try() {
     let (mut task, control, mut inbox) = task(1_000_000, None);
     task.step().expect("reads");
-    control.inject(Barrier { n: 1, last: true });
+    control.inject(barrier(1, true));
     assert!(matches!(task.step(), Ok(Step::Snapshot(_, _))));
     received(&mut inbox);
     // The checkpoint failed; the coordinator tries again.
-    control.inject(Barrier { n: 2, last: true });
+    control.inject(barrier(2, true));
     assert!(matches!(task.step(), Ok(Step::Snapshot(_, _))));
-    assert_eq!(
-        received(&mut inbox),
-        [Element::Barrier(Barrier { n: 2, last: true })]
-    );
+    assert_eq!(received(&mut inbox), [Element::Barrier(barrier(2, true))]);
 }
 
 #[test]
@@ -201,11 +202,11 @@ fn a_barrier_holds_what_chained_nodes_did_with_all_records_that_its_position_cov
     for n in 1..4 {
         task.step().expect("reads");
         task.step().expect("reads");
-        control.inject(Barrier { n, last: false });
-        let Ok(Step::Snapshot(barrier, frozen)) = task.step() else {
+        control.inject(barrier(n, false));
+        let Ok(Step::Snapshot(passed, frozen)) = task.step() else {
             panic!("a barrier was asked for")
         };
-        assert_eq!(barrier.n, n);
+        assert_eq!(passed.n, n);
         let ids: Vec<_> = frozen.sinks.iter().map(|(id, ..)| id.as_str()).collect();
         assert_eq!(ids, ["one", "other"]);
         let position = frozen.sources[0].1[0].position["at"].as_u64();

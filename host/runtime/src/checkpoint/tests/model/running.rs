@@ -1,6 +1,6 @@
 //! A host that runs an attempt: the coordinator, the tasks and the driver.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::disk::Disk;
@@ -33,6 +33,8 @@ pub(in crate::checkpoint::tests) struct Running {
     /// Barriers on their way to the source and to the operator.
     to_source: VecDeque<u64>,
     to_operator: VecDeque<u64>,
+    /// State files by the checkpoint that they were for, in the order of a restore.
+    files: BTreeMap<u64, Vec<StoredFile>>,
     /// What the driver has still to do, in order.
     work: VecDeque<Work>,
 }
@@ -81,6 +83,7 @@ impl Running {
             source_ended: false,
             to_source: VecDeque::new(),
             to_operator: VecDeque::new(),
+            files: BTreeMap::new(),
             work: VecDeque::new(),
         };
         let over = running.take(actions);
@@ -219,17 +222,26 @@ impl Running {
             _ => name.to_string(),
         };
         disk.state.insert(name.clone(), 1);
+        let own = StoredFile {
+            name,
+            digest,
+            bytes: 1,
+        };
+        // Every second snapshot builds on the confirmed one before it. One at the end builds on nothing, like a real one.
+        let base = self.files.get(&self.coordinator.confirmed());
+        let mut files = match base {
+            Some(base) if base.len() == 1 && !self.source_ended => base.clone(),
+            _ => Vec::new(),
+        };
+        files.push(own);
+        self.files.insert(n, files.clone());
         let snapshot = TaskSnapshot {
             operators: vec![OperatorSnapshot {
                 id: "op".to_owned(),
                 subtask: 0,
                 parallelism: 1,
                 watermark: 0,
-                file: Some(StoredFile {
-                    name,
-                    digest,
-                    bytes: 1,
-                }),
+                files,
                 finished: self.source_ended,
             }],
             ..TaskSnapshot::default()
