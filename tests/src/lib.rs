@@ -14,6 +14,7 @@ pub mod host;
 pub mod output;
 pub mod place;
 pub mod random;
+pub mod reference;
 pub mod soak;
 pub mod walkthrough;
 
