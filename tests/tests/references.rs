@@ -7,7 +7,7 @@ use std::fs;
 use weir_tests::documents::{Document, root};
 use weir_tests::place::Place;
 use weir_tests::reference::yaml::{self, Node};
-use weir_tests::reference::{check, job_file};
+use weir_tests::reference::{check, contract, job_file};
 
 /// The jobs in the guide, then those of the examples.
 fn jobs() -> Vec<Node> {
@@ -30,6 +30,12 @@ fn the_job_file_reference_is_current() {
     let page = job_file::page(&weir::job::schema(), &jobs());
     let page = page.unwrap_or_else(|lacking| panic!("\n{lacking}"));
     check("docs/job-file-reference.md", &page);
+}
+
+#[test]
+fn the_contract_reference_is_current() {
+    let wit = fs::read_to_string(root().join("wit/operator.wit")).expect("it is there");
+    check("docs/contract.md", &contract::page(&wit));
 }
 
 /// Sections that have defaults, with as little in them as they can have.
@@ -73,7 +79,7 @@ fn defaults_are_what_descriptions_say() {
 /// A link to a heading leads to the first of its name.
 #[test]
 fn no_reference_has_two_headings_of_one_name() {
-    for name in ["docs/job-file-reference.md"] {
+    for name in ["docs/contract.md", "docs/job-file-reference.md"] {
         let anchors = Document::named(name).anchors();
         let distinct: BTreeSet<_> = anchors.iter().collect();
         assert_eq!(distinct.len(), anchors.len(), "{name}: {anchors:?}");

@@ -1,7 +1,9 @@
 //! The reference pages, made from what the program itself goes by, so that they cannot say anything else:
 //!
-//! * [`job_file`] from the JSON Schema of job files, with examples from the guide.
+//! * [`job_file`] from the JSON Schema of job files, with examples from the guide;
+//! * [`contract`] from the operator contract in WIT.
 
+pub mod contract;
 pub mod job_file;
 pub mod yaml;
 
