@@ -165,3 +165,15 @@ fn codes_named_exist_and_those_of_the_night_are_explained() {
         );
     }
 }
+
+#[test]
+fn what_a_kill_does_is_said_for_every_fault_point() {
+    let page = Document::named("docs/exactly-once.md");
+    for point in weir::fault_point::ALL {
+        let name = format!("`{point}`");
+        assert!(
+            page.text.contains(&name),
+            "docs/exactly-once.md does not say it of {name}"
+        );
+    }
+}
