@@ -5,13 +5,17 @@
 //! * [`place`] is the folder of one job: its file, its input, its output, its checkpoints, its logs;
 //! * [`output`] is what a sink committed, and how two runs differ;
 //! * [`checkpoints`] reads a job's checkpoint storage as the operator of a job would, not as the host does;
+//! * [`documents`] are the Markdown files of the repository, and a [`walkthrough`] does what one of them says;
 //! * [`soak`] kills jobs over and over and compares.
 
 pub mod checkpoints;
+pub mod documents;
 pub mod host;
 pub mod output;
 pub mod place;
 pub mod random;
+pub mod reference;
 pub mod soak;
+pub mod walkthrough;
 
 pub use host::guest;

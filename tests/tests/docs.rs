@@ -3,91 +3,18 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use weir::diagnostic::code::{CODES, meaning};
+use weir_tests::documents::{Document, documents, root};
 use weir_tests::place::Place;
-
-/// A Markdown file of the repository.
-struct Document {
-    /// Relative to the repository.
-    name: String,
-    text: String,
-}
-
-/// A fenced block.
-struct Block<'a> {
-    /// Where it begins: `README.md:12`.
-    at: String,
-    language: &'a str,
-    /// The line before the fence.
-    before: &'a str,
-    lines: Vec<&'a str>,
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// Every Markdown file, without build output and hidden folders.
-fn documents() -> Vec<Document> {
-    let mut found = Vec::new();
-    let mut left = vec![PathBuf::new()];
-    while let Some(folder) = left.pop() {
-        for entry in fs::read_dir(root().join(&folder)).expect("a folder of the repository") {
-            let entry = entry.expect("listed");
-            let name = entry.file_name().into_string().expect("names are UTF-8");
-            let path = folder.join(&name);
-            if name.starts_with('.') || name == "target" {
-                continue;
-            }
-            if entry.file_type().expect("known").is_dir() {
-                left.push(path);
-            } else if name.ends_with(".md") {
-                let text = fs::read_to_string(entry.path()).expect("documents are UTF-8");
-                let name = path.display().to_string();
-                found.push(Document { name, text });
-            }
-        }
-    }
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    assert!(
-        found.iter().any(|document| document.name == "README.md"),
-        "the documents were not found"
-    );
-    found
-}
-
-fn blocks(document: &Document) -> Vec<Block<'_>> {
-    let mut blocks = Vec::new();
-    let mut open: Option<Block<'_>> = None;
-    let mut before = "";
-    for (number, line) in document.text.lines().enumerate() {
-        match (line.strip_prefix("```"), &mut open) {
-            (Some(_), Some(_)) => blocks.extend(open.take()),
-            (Some(language), None) => {
-                open = Some(Block {
-                    at: format!("{}:{}", document.name, number + 1),
-                    language,
-                    before,
-                    lines: Vec::new(),
-                });
-            }
-            (None, Some(block)) => block.lines.push(line),
-            (None, None) => {}
-        }
-        before = line;
-    }
-    assert!(open.is_none(), "{}: a block is not closed", document.name);
-    blocks
-}
 
 #[test]
 fn every_job_shown_is_valid() {
     let place = Place::temporary();
     let mut shown = 0;
     for document in documents() {
-        for block in blocks(&document) {
+        for block in document.blocks() {
             if block.language != "yaml" || block.lines.first() != Some(&"version: 1") {
                 continue;
             }
@@ -113,7 +40,7 @@ fn every_command_shown_exists() {
     let place = Place::temporary();
     let mut shown = BTreeSet::new();
     for document in documents() {
-        for block in blocks(&document) {
+        for block in document.blocks() {
             if block.language != "console" {
                 continue;
             }
@@ -151,7 +78,7 @@ fn stand_in(file: &str, lines: &[&str]) -> bool {
 fn code_shown_is_that_of_the_files_it_is_from() {
     let mut quoted = 0;
     for document in documents() {
-        for block in blocks(&document) {
+        for block in document.blocks() {
             if block.language != "rust" {
                 continue;
             }
@@ -176,35 +103,12 @@ fn code_shown_is_that_of_the_files_it_is_from() {
     assert!(quoted >= 5, "only {quoted} pieces of code were found");
 }
 
-/// The targets of `[text](target)` and `![text](target)` outside of blocks.
-fn links(text: &str) -> Vec<&str> {
-    let mut fenced = false;
-    let mut links = Vec::new();
-    for line in text.lines() {
-        fenced ^= line.starts_with("```");
-        if !fenced {
-            let targets = line.split("](").skip(1);
-            links.extend(targets.filter_map(|rest| rest.split(')').next()));
-        }
-    }
-    links
-}
-
-/// A heading as links name it.
-fn anchor(heading: &str) -> String {
-    let text = heading.trim_start_matches('#').trim().to_lowercase();
-    let kept = text
-        .chars()
-        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
-}
-
 #[test]
 fn links_lead_somewhere() {
     let mut followed = 0;
     for document in documents() {
         let folder = Path::new(&document.name).parent().unwrap_or(Path::new(""));
-        for link in links(&document.text) {
+        for link in document.links() {
             if link.contains("://") {
                 continue;
             }
@@ -215,10 +119,13 @@ fn links_lead_somewhere() {
             };
             assert!(target.exists(), "{}: {link} leads nowhere", document.name);
             if !heading.is_empty() {
-                let text = fs::read_to_string(&target).expect("only documents have headings");
-                let mut headings = text.lines().filter(|line| line.starts_with('#'));
+                let name = match path {
+                    "" => document.name.clone(),
+                    path => folder.join(path).display().to_string(),
+                };
+                let anchors = Document::named(&name).anchors();
                 assert!(
-                    headings.any(|line| anchor(line) == heading),
+                    anchors.iter().any(|anchor| anchor == heading),
                     "{}: {link}: no such heading",
                     document.name
                 );
@@ -255,6 +162,18 @@ fn codes_named_exist_and_those_of_the_night_are_explained() {
         assert!(
             explained.contains(code),
             "docs/operating.md does not say what to do about {code}: {meaning}"
+        );
+    }
+}
+
+#[test]
+fn what_a_kill_does_is_said_for_every_fault_point() {
+    let page = Document::named("docs/exactly-once.md");
+    for point in weir::fault_point::ALL {
+        let name = format!("`{point}`");
+        assert!(
+            page.text.contains(&name),
+            "docs/exactly-once.md does not say it of {name}"
         );
     }
 }

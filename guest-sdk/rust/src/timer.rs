@@ -12,6 +12,10 @@ use crate::host::Host;
 ///
 /// A timer is identified by its declaration, key, namespace and time: setting it twice is setting it
 /// once. When it is due, [`Operator::on_timer`](crate::Operator::on_timer) is called once.
+///
+/// To move a timer is to cancel it at its old time, which the operator has to know, and to set it at the new one. Where a
+/// deadline only moves further away, leave the timer where it is: when it fires, look whether the time has come, and set it
+/// again if not. That is one set in a while instead of two operations a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer {
     pub(crate) index: usize,

@@ -37,23 +37,23 @@ pub(super) struct JobFile {
     #[serde(default, deserialize_with = "lenient")]
     #[schemars(range(min = 1, max = 32768))]
     pub max_parallelism: Option<u64>,
-    /// Where working state lives.
+    /// Where working state lives. Default: `{backend: memory}`.
     #[serde(default, deserialize_with = "lenient")]
     #[expect(
         dead_code,
         reason = "the one backend there is needs no settings; naming it is allowed"
     )]
     pub state: Option<StateSection>,
-    /// When and where checkpoints are taken.
+    /// When and where checkpoints are taken. Default: none are taken, unless a sink writes files.
     #[serde(default, deserialize_with = "lenient")]
     pub checkpoint: Option<CheckpointSection>,
-    /// What happens when the job fails. Default: exponential.
+    /// What happens when the job fails. Default: `{strategy: exponential}`.
     #[serde(default, deserialize_with = "lenient")]
     pub restart: Option<RestartSection>,
     /// Sources by id. An id is what state is matched by across runs: letters, digits, `-`, `_`; at most 64.
     #[serde(deserialize_with = "lenient")]
     pub sources: Entries<SourceEntry>,
-    /// Operators by id.
+    /// Operators by id. Default: there are none.
     #[serde(default, deserialize_with = "lenient")]
     pub operators: Entries<OperatorEntry>,
     /// Sinks by id.
@@ -125,7 +125,7 @@ pub(super) struct CheckpointSection {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RestartSection {
-    /// When to try again, and when to give up.
+    /// When to try again, and when to give up; which other fields belong here depends on it.
     #[serde(deserialize_with = "lenient")]
     pub strategy: RestartStrategy,
     /// `fixed`, `failure-rate`: pause before each restart. Default: 1s.
@@ -141,11 +141,11 @@ pub(super) struct RestartSection {
     #[serde(default, deserialize_with = "lenient")]
     #[schemars(range(min = 1))]
     pub give_up_after: Option<u64>,
-    /// `failure-rate`: gives up when more than so many failures happen …
+    /// `failure-rate`: gives up when more failures than this happen in the time `within`. Required with `failure-rate`.
     #[serde(default, deserialize_with = "lenient")]
     #[schemars(range(min = 1))]
     pub failures: Option<u64>,
-    /// `failure-rate`: … in this time.
+    /// `failure-rate`: the time in which failures are counted. Required with `failure-rate`.
     #[serde(default, deserialize_with = "lenient")]
     pub within: Option<DurationText>,
 }
@@ -172,19 +172,19 @@ pub(super) struct OperatorEntry {
     /// The component's file, relative to the job file.
     #[serde(deserialize_with = "lenient")]
     pub component: Component,
-    /// What feeds the component's only input.
+    /// What feeds the component's only input: one, or a list. Required, unless there are `inputs`.
     #[serde(default, deserialize_with = "lenient")]
     pub input: Option<OneOrMany<Input>>,
-    /// What feeds each of the component's inputs, by their names.
+    /// What feeds each of the component's inputs, by their names. Required, unless there is `input`.
     #[serde(default, deserialize_with = "lenient")]
     pub inputs: Option<Entries<OneOrMany<Input>>>,
-    /// Handed to the component, which declares what belongs here.
+    /// Handed to the component, which declares what belongs here. Default: null.
     #[serde(default, deserialize_with = "lenient")]
     pub config: Option<Value>,
     /// What happens to a record that the component fails on. Default: fail.
     #[serde(default, deserialize_with = "lenient")]
     pub on_error: Option<ErrorPolicyEntry>,
-    /// What the component may use up.
+    /// What the component may use up. Default: what its fields say.
     #[serde(default, deserialize_with = "lenient")]
     pub limits: Option<LimitsSection>,
     /// What happens to a record without a key where keys are needed. Default: fail.
@@ -213,7 +213,7 @@ pub(super) struct PinnedComponent {
     /// The path.
     #[serde(deserialize_with = "lenient")]
     pub file: String,
-    /// SHA-256 of the file, 64 hexadecimal digits.
+    /// SHA-256 of the file, 64 hexadecimal digits. Default: it may contain anything.
     #[serde(default, deserialize_with = "lenient")]
     pub sha256: Option<String>,
 }
@@ -263,7 +263,7 @@ pub(super) struct Edge {
     /// The id of a source or operator; `operator.output` for one of several outputs.
     #[serde(deserialize_with = "lenient")]
     pub from: String,
-    /// How records are dealt to subtasks. Default: by-key for inputs that need keys, else forward.
+    /// How records are dealt to subtasks. Default: `by-key` for inputs that need keys, else `forward` where the parallelism is the same, else `rebalance`.
     #[serde(default, deserialize_with = "lenient")]
     pub exchange: Option<ExchangeName>,
 }
@@ -284,16 +284,16 @@ pub(super) enum ExchangeName {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SinkEntry {
-    /// What feeds it. Left out where it takes only dead letters.
+    /// What feeds it: one, or a list. Required, unless it takes only dead letters.
     #[serde(default, deserialize_with = "lenient")]
     pub input: Option<OneOrMany<Input>>,
-    /// Writes files that appear whole and once.
+    /// Writes files that appear whole and once. Required, unless the sink has another connector.
     #[serde(default, deserialize_with = "lenient")]
     pub file: Option<FileSink>,
-    /// Writes lines to standard output.
+    /// Writes lines to standard output. Required, unless the sink has another connector.
     #[serde(default, deserialize_with = "lenient")]
     pub stdout: Option<Nothing>,
-    /// Counts records and drops them.
+    /// Counts records and drops them. Required, unless the sink has another connector.
     #[serde(default, deserialize_with = "lenient")]
     pub blackhole: Option<Nothing>,
     /// Subtasks of this sink. Default: the job's.
@@ -306,7 +306,7 @@ pub(super) struct SinkEntry {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FileSink {
-    /// The directory, relative to the job file. It belongs to this sink alone.
+    /// The directory, relative to the job file. It belongs to this sink alone, and is created if its parent is there.
     #[serde(deserialize_with = "lenient")]
     pub dir: String,
     /// What a value is. Default: raw.

@@ -9,25 +9,25 @@ use crate::job::forms::{Count, DurationText, OneOrMany, lenient};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::job) struct SourceEntry {
-    /// Reads files, each once and whole.
+    /// Reads files, each once and whole. Required, unless the source has another connector.
     #[serde(default, deserialize_with = "lenient")]
     pub file: Option<FileSource>,
-    /// Reads standard input, which cannot be read again after a failure.
+    /// Reads standard input, which cannot be read again after a failure. Required, unless the source has another connector.
     #[serde(default, deserialize_with = "lenient")]
     pub stdin: Option<StdinSource>,
-    /// Makes up JSON records, the same on every run.
+    /// Makes up JSON records, the same on every run. Required, unless the source has another connector.
     #[serde(default, deserialize_with = "lenient")]
     pub generator: Option<GeneratorSource>,
-    /// Which field becomes the key: a JSON pointer like `/origin`, or a list of them.
+    /// Which field becomes the key: a JSON pointer like `/origin`, or a list of them. Default: none, so that every key is null.
     #[serde(default, deserialize_with = "lenient")]
     pub key: Option<OneOrMany<String>>,
-    /// Which field becomes the timestamp.
+    /// Which field becomes the timestamp. Default: records have no time, but those of a generator.
     #[serde(default, deserialize_with = "lenient")]
     pub event_time: Option<EventTimeSection>,
     /// What happens to input that cannot be decoded. Default: fail.
     #[serde(default, deserialize_with = "lenient")]
     pub on_error: Option<ErrorPolicyEntry>,
-    /// Reads at most so many records a second, all subtasks together.
+    /// Reads at most so many records a second, all subtasks together. Default: no limit.
     #[serde(default, deserialize_with = "lenient")]
     #[schemars(range(min = 1))]
     pub rate: Option<u64>,
@@ -41,7 +41,7 @@ pub(in crate::job) struct SourceEntry {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::job) struct FileSource {
-    /// Paths or glob patterns, relative to the job file.
+    /// Paths or patterns (`*`, `?`, `[…]`, `**`), relative to the job file.
     #[serde(deserialize_with = "lenient")]
     #[schemars(length(min = 1))]
     pub paths: Vec<String>,
@@ -51,7 +51,7 @@ pub(in crate::job) struct FileSource {
     /// How the files are compressed. Default: auto.
     #[serde(default, deserialize_with = "lenient")]
     pub compression: Option<CompressionName>,
-    /// How CSV is written.
+    /// How CSV is written. Default: with commas and double quotes.
     #[serde(default, deserialize_with = "lenient")]
     pub csv: Option<CsvSection>,
 }
@@ -63,7 +63,7 @@ pub(in crate::job) struct StdinSource {
     /// What a record is. Default: raw.
     #[serde(default, deserialize_with = "lenient")]
     pub format: Option<FormatName>,
-    /// How CSV is written.
+    /// How CSV is written. Default: with commas and double quotes.
     #[serde(default, deserialize_with = "lenient")]
     pub csv: Option<CsvSection>,
 }
@@ -128,13 +128,13 @@ pub(in crate::job) enum CompressionName {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::job) struct CsvSection {
-    /// The character between fields. Default: a comma.
+    /// The character between fields, one of ASCII. Default: `,`.
     #[serde(default, deserialize_with = "lenient")]
     pub delimiter: Option<String>,
-    /// The character around fields. Default: a double quote.
+    /// The character around fields, one of ASCII. Default: `"`.
     #[serde(default, deserialize_with = "lenient")]
     pub quote: Option<String>,
-    /// A field with this text becomes null.
+    /// A field with this text becomes null. Default: none does.
     #[serde(default, deserialize_with = "lenient")]
     pub null: Option<String>,
 }
@@ -143,13 +143,13 @@ pub(in crate::job) struct CsvSection {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::job) struct EventTimeSection {
-    /// JSON pointer of the field, like `/scheduled`. Required, but not for a generator, which stamps its records itself.
+    /// JSON pointer of the field, like `/scheduled`. Required, except for a generator, which stamps its records itself.
     #[serde(default, deserialize_with = "lenient")]
     pub field: Option<String>,
     /// How the time is written. Required with `field`.
     #[serde(default, deserialize_with = "lenient")]
     pub format: Option<TimeFormatName>,
-    /// How much later than a later record one may come. Default: 0s.
+    /// How far behind the highest timestamp a record may come and still be in time. Default: 0s.
     #[serde(default, deserialize_with = "lenient")]
     pub out_of_order: Option<DurationText>,
     /// A part of the input with nothing to read for this long no longer holds back event time. Default: 30s.
@@ -164,7 +164,7 @@ pub(in crate::job) enum TimeFormatName {
     /// RFC 3339 with offset, like 2013-01-01T05:15:00-05:00.
     #[default]
     Rfc3339,
-    /// Seconds since 1970.
+    /// Seconds since 1970, decimals allowed.
     Seconds,
     /// Milliseconds since 1970.
     Millis,
@@ -174,13 +174,13 @@ pub(in crate::job) enum TimeFormatName {
     Nanos,
 }
 
-/// What happens to input that cannot be decoded.
+/// What happens to what cannot be decoded, or processed.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 pub(in crate::job) enum ErrorPolicyEntry {
     /// By a word.
     Policy(ErrorPolicyName),
-    /// It goes to a sink.
+    /// To a sink.
     DeadLetter(DeadLetterSection),
 }
 
@@ -188,13 +188,13 @@ pub(in crate::job) enum ErrorPolicyEntry {
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::job) enum ErrorPolicyName {
-    /// The job fails, naming file and line.
+    /// The job fails, naming the record and where it is from.
     Fail,
     /// It is counted and left out.
     Skip,
 }
 
-/// Input that cannot be decoded goes to a sink, with its place and the reason.
+/// It goes to a sink, with its place and the reason.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::job) struct DeadLetterSection {
