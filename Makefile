@@ -9,17 +9,17 @@ TEST_FEATURES := weir/fault-points
 # `-p PACKAGE` for the same reason: features are then those of the whole workspace, whatever is built.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench lint licences guests setup setup-lint
+.PHONY: help demo test soak bench lint licences guests foreign-guests setup setup-lint
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup ## run a job over the flights of 2013, kill it twice, show that nothing is lost or doubled
 	@scripts/build-guests flights-clean flights-daily
 	$(CARGO) build --release --bin weir
 	@examples/flights/demo
 
-test: setup guests lint ## everything CI checks: lints, documentation, unit and integration tests, a sample of the soak
+test: setup guests foreign-guests lint ## everything CI checks: lints, documentation, unit and integration tests, a sample of the soak
 	$(CARGO) build --release --bin weir --features $(TEST_FEATURES)
 	$(CARGO) test --release --workspace --features $(TEST_FEATURES)
 
@@ -27,7 +27,7 @@ soak: setup guests ## kill the host at least 200 times and compare with uninterr
 	$(CARGO) build --release --bin weir --features $(TEST_FEATURES)
 	$(CARGO) run --release --bin soak --features $(TEST_FEATURES)
 
-bench: setup guests ## measure records, timers, start and barriers beside baselines; JSON lines (ONLY=NAME for one)
+bench: setup guests foreign-guests ## measure records, languages, timers, start and barriers beside baselines; JSON lines (ONLY=NAME for one)
 	$(CARGO) run --release --bin bench -- $(ONLY)
 
 lint: setup-lint ## format, clippy and documentation, warnings as errors
@@ -41,6 +41,9 @@ licences: setup ## check licences and origins of all dependencies by deny.toml; 
 
 guests: setup ## build all Wasm operators of examples and tests to target/guests
 	@scripts/build-guests
+
+foreign-guests: ## build the operators that are written in Python and JavaScript to target/guests; installs their tools to a cache
+	@scripts/build-foreign-guests
 
 setup:
 	@scripts/setup

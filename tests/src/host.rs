@@ -95,7 +95,9 @@ pub fn guest(name: &str) -> Result<PathBuf, String> {
     if path.is_file() {
         Ok(path)
     } else {
-        Err(format!("no {}: run `make guests` first", path.display()))
+        let foreign = name.ends_with("_python") || name.ends_with("_javascript");
+        let target = if foreign { "foreign-guests" } else { "guests" };
+        Err(format!("no {}: run `make {target}` first", path.display()))
     }
 }
 

@@ -73,13 +73,13 @@ fn stand_in(file: &str, lines: &[&str]) -> bool {
 }
 
 /// Code in the documents is quoted, so it compiles and is tested where it stands: a comment before the block names the file; a
-/// line `// …` stands for what is left out.
+/// line `// …`, or `# …` in Python, stands for what is left out.
 #[test]
 fn code_shown_is_that_of_the_files_it_is_from() {
     let mut quoted = 0;
     for document in documents() {
         for block in document.blocks() {
-            if block.language != "rust" {
+            if !["rust", "python", "javascript"].contains(&block.language) {
                 continue;
             }
             let from = block
@@ -89,7 +89,10 @@ fn code_shown_is_that_of_the_files_it_is_from() {
                 .unwrap_or_else(|| panic!("{}: the line before names no file", block.at));
             let file = fs::read_to_string(root().join(from))
                 .unwrap_or_else(|error| panic!("{}: {from}: {error}", block.at));
-            for piece in block.lines.split(|line| line.trim() == "// …") {
+            for piece in block
+                .lines
+                .split(|line| ["// …", "# …"].contains(&line.trim()))
+            {
                 assert!(
                     piece.is_empty() || stand_in(&file, piece),
                     "{}: not in {from}:\n{}",

@@ -9,6 +9,9 @@ use crate::environment::HostError;
 /// Bytes kept of a message that a guest gives: a fault's, a reject's.
 pub(crate) const MESSAGE_BYTES: usize = 64 << 10;
 
+/// Bytes kept of a log message.
+pub(crate) const LOG_BYTES: usize = 16 << 10;
+
 /// Why a call, or one row of it, failed, as the guest says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -34,8 +37,8 @@ pub enum CallError {
         message: String,
         /// What the guest said before, such as its panic's message and place.
         last_words: Option<Fault>,
-        /// What the guest wrote to standard error. Only WASI has one, so it is empty as long as
-        /// WASI is refused.
+        /// What the guest wrote to standard error in this call, if it is one that has WASI: the end
+        /// of it, at most 64 KiB.
         stderr: String,
         /// The functions on the guest's stack, innermost first; at most 32.
         backtrace: Vec<String>,
@@ -72,15 +75,17 @@ impl fmt::Display for CallError {
             CallError::Fault(fault) => write!(f, "the operator reports: {}", fault.message),
             CallError::Trap {
                 message,
-                last_words: None,
-                ..
-            } => write!(f, "the operator trapped: {message}"),
-            CallError::Trap {
-                message,
-                last_words: Some(words),
+                last_words,
+                stderr,
                 ..
             } => {
-                write!(f, "the operator trapped: {message}: {}", words.message)
+                write!(f, "the operator trapped: {message}")?;
+                let stderr = stderr.trim_end();
+                match last_words {
+                    Some(words) => write!(f, ": {}", words.message),
+                    None if stderr.is_empty() => Ok(()),
+                    None => write!(f, "; it wrote to standard error:\n{}", last_lines(stderr)),
+                }
             }
             CallError::Deadline { limit } => write!(f, "the call took longer than {limit:?}"),
             CallError::Memory { limit, asked } => {
@@ -110,6 +115,15 @@ impl Error for CallError {
     }
 }
 
+/// The last lines of a text, as many as one reads in a message.
+fn last_lines(text: &str) -> &str {
+    const LINES: usize = 20;
+    match text.rmatch_indices('\n').nth(LINES - 1) {
+        Some((position, _)) => &text[position + 1..],
+        None => text,
+    }
+}
+
 /// Cuts a guest's message to `bytes` at a character's boundary.
 pub(crate) fn shorten(mut message: String, bytes: usize) -> String {
     if message.len() > bytes {
@@ -121,12 +135,33 @@ pub(crate) fn shorten(mut message: String, bytes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::shorten;
+    use super::{CallError, last_lines, shorten};
 
     #[test]
     fn messages_are_cut_between_characters() {
         assert_eq!(shorten("aé".to_owned(), 3), "aé");
         assert_eq!(shorten("aé".to_owned(), 2), "a");
         assert_eq!(shorten("aé".to_owned(), 0), "");
+    }
+
+    #[test]
+    fn a_trap_says_what_the_guest_wrote_last() {
+        let trap = |stderr: &str| {
+            CallError::Trap {
+                message: "unreachable".to_owned(),
+                last_words: None,
+                stderr: stderr.to_owned(),
+                backtrace: vec![],
+            }
+            .to_string()
+        };
+        assert_eq!(trap("\n"), "the operator trapped: unreachable");
+        assert_eq!(
+            trap("Traceback:\nKeyError: 'x'\n"),
+            "the operator trapped: unreachable; it wrote to standard error:\nTraceback:\nKeyError: 'x'"
+        );
+        let lines: Vec<_> = (0..30).map(|line| line.to_string()).collect();
+        assert_eq!(last_lines(&lines.join("\n")), lines[10..].join("\n"));
+        assert_eq!(last_lines("one"), "one");
     }
 }

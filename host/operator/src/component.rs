@@ -21,6 +21,7 @@ use crate::inspect::{Interface, examine};
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load_error::{LoadError, Problem};
+use crate::wasi::{self, HANDLES};
 
 /// Bytes that a guest may hand over at once while it describes itself: a description, or why there
 /// is none.
@@ -123,7 +124,7 @@ impl Component {
             on_watermark: false,
             options: vec![],
         });
-        let (mut store, guest) = self.start(&nothing, limits, Detached)?;
+        let (mut store, guest) = self.start(String::new(), &nothing, limits, Detached)?;
         store.set_hostcall_fuel(DESCRIPTION_BYTES);
         arm(&mut store);
         let described = guest
@@ -146,30 +147,36 @@ impl Component {
     }
 
     /// Makes an instance that works in `env`, which is not called before [`Instance::process`] and
-    /// the like, apart from `log`. The description is what [`describe`](Component::describe)
-    /// returned for the configuration that [`Instance::open`] will get.
+    /// the like, apart from `log`. `operator` is what the job calls the operator: it decides what an
+    /// operator that asks WASI for random numbers gets. The description is what
+    /// [`describe`](Component::describe) returned for the configuration that [`Instance::open`] will
+    /// get.
     pub fn instantiate<E: Environment>(
         &self,
+        operator: &str,
         description: &Description,
         limits: Limits,
         env: E,
     ) -> Result<Instance<E>, CallError> {
-        self.revive(Arc::new(description.clone()), limits, env)
+        let description = Arc::new(description.clone());
+        self.revive(operator.to_owned(), description, limits, env)
     }
 
     pub(crate) fn revive<E: Environment>(
         &self,
+        operator: String,
         description: Arc<Description>,
         limits: Limits,
         env: E,
     ) -> Result<Instance<E>, CallError> {
-        let (store, guest) = self.start(&description, &limits, env)?;
+        let (store, guest) = self.start(operator, &description, &limits, env)?;
         Ok(Instance::new(self.clone(), store, guest))
     }
 
     /// A store with the component in it. Its start functions run here, under the limits.
     fn start<E: Environment>(
         &self,
+        operator: String,
         description: &Arc<Description>,
         limits: &Limits,
         env: E,
@@ -177,6 +184,7 @@ impl Component {
         let engine = &self.loaded.engine;
         let host = Host::new(
             env,
+            operator,
             Arc::clone(description),
             limits.clone(),
             engine.clock().clone(),
@@ -184,14 +192,18 @@ impl Component {
         let mut store = Store::new(engine.wasmtime(), host);
         store.limiter(|host| &mut host.memory);
         store.set_hostcall_fuel(limits.import_bytes());
-        store.data_mut().start(Kind::Quiet);
+        store.set_max_component_handles(HANDLES);
+        store.data_mut().start(Kind::Quiet, 0);
         arm(&mut store);
         let started = self
             .pre()
             .and_then(OperatorPre::new)
             .and_then(|pre| pre.instantiate(&mut store));
         match started {
-            Ok(guest) => Ok((store, guest)),
+            Ok(guest) => {
+                store.data_mut().log_written();
+                Ok((store, guest))
+            }
             Err(error) => Err(store.data_mut().why(&error)),
         }
     }
@@ -199,6 +211,7 @@ impl Component {
     fn pre<E: Environment>(&self) -> wasmtime::Result<wasmtime::component::InstancePre<Host<E>>> {
         let mut linker = Linker::new(self.loaded.engine.wasmtime());
         Operator::add_to_linker::<Host<E>, Imports<E>>(&mut linker, |host| host)?;
+        wasi::add_to_linker(&mut linker, &self.loaded.component)?;
         linker.instantiate_pre(&self.loaded.component)
     }
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use wasmtime::{Store, Trap};
 
-use crate::call_error::{CallError, Fault, MESSAGE_BYTES, shorten};
+use crate::call_error::{CallError, Fault, LOG_BYTES, MESSAGE_BYTES, shorten};
 use crate::columns::{Batch, Firing, Malformed, NullableRef, check_count};
 use crate::contract::wit::types as wit;
 use crate::description::{Description, InputKind, StateKind};
 use crate::engine::Clock;
-use crate::environment::{Cells, Environment, HostError};
+use crate::environment::{Cells, Environment, HostError, Level};
 use crate::limits::{Limits, Memory, ROW_BYTES};
+use crate::wasi::{HANDLES, Wasi};
 
 /// A store's data: the environment and the call under way.
 pub(crate) struct Host<E> {
@@ -20,7 +21,10 @@ pub(crate) struct Host<E> {
     pub(crate) description: Arc<Description>,
     pub(crate) limits: Limits,
     pub(crate) memory: Memory,
+    pub(crate) wasi: Wasi,
     pub(crate) call: Call,
+    /// Which operator of the job this is.
+    pub(crate) operator: String,
     clock: Clock,
     ticks_per_call: u64,
     /// The tick at which the call under way is over.
@@ -80,6 +84,8 @@ pub(crate) enum Refusal {
     Output,
     /// The environment failed.
     Host(HostError),
+    /// The guest has ended itself.
+    Trap(String),
 }
 
 impl From<HostError> for Refusal {
@@ -114,6 +120,7 @@ impl Kind {
 impl<E: Environment> Host<E> {
     pub(crate) fn new(
         environment: E,
+        operator: String,
         description: Arc<Description>,
         limits: Limits,
         clock: Clock,
@@ -122,6 +129,8 @@ impl<E: Environment> Host<E> {
             environment,
             description,
             memory: Memory::new(limits.memory_bytes),
+            wasi: Wasi::new(&operator),
+            operator,
             ticks_per_call: Clock::ticks_in(limits.call_time),
             limits,
             deadline: 0,
@@ -142,8 +151,9 @@ impl<E: Environment> Host<E> {
         }
     }
 
-    /// A call without rows begins.
-    pub(crate) fn start(&mut self, kind: Kind) {
+    /// A call without rows begins, at a time of the wall clock.
+    pub(crate) fn start(&mut self, kind: Kind, processing_time: i64) {
+        self.wasi.time.wall = processing_time;
         let call = &mut self.call;
         call.kind = kind;
         call.rows = 0;
@@ -164,13 +174,13 @@ impl<E: Environment> Host<E> {
     /// # Panics
     ///
     /// If the batch names an input that is not declared.
-    pub(crate) fn start_batch(&mut self, batch: &Batch<'_>) {
+    pub(crate) fn start_batch(&mut self, batch: &Batch<'_>, processing_time: i64) {
         let input = self.description.inputs.get(batch.input as usize);
         let kind = match input.expect("a batch comes from a declared input").kind {
             InputKind::Keyed => Kind::Keyed,
             InputKind::Unkeyed | InputKind::Broadcast => Kind::Unkeyed,
         };
-        self.start(kind);
+        self.start(kind, processing_time);
         let call = &mut self.call;
         call.rows = batch.times.len();
         if kind == Kind::Keyed {
@@ -182,8 +192,8 @@ impl<E: Environment> Host<E> {
     }
 
     /// An `on-timers` begins.
-    pub(crate) fn start_firing(&mut self, due: &Firing<'_>) {
-        self.start(Kind::Timers);
+    pub(crate) fn start_firing(&mut self, due: &Firing<'_>, processing_time: i64) {
+        self.start(Kind::Timers, processing_time);
         let call = &mut self.call;
         call.rows = due.times.len();
         call.keys = call.rows;
@@ -193,7 +203,7 @@ impl<E: Environment> Host<E> {
     /// Runs an import unless the call is past its deadline, and stops the call if it refuses.
     pub(crate) fn import<R>(
         &mut self,
-        name: &'static str,
+        name: &str,
         body: impl FnOnce(&mut Self) -> Result<R, Refusal>,
     ) -> wasmtime::Result<R> {
         let why = if self.clock.ticks() >= self.deadline {
@@ -208,10 +218,25 @@ impl<E: Environment> Host<E> {
                     limit: self.limits.output_bytes,
                 },
                 Err(Refusal::Host(error)) => CallError::Host(error),
+                Err(Refusal::Trap(message)) => return Err(wasmtime::Error::msg(message)),
             }
         };
         self.call.stopped = Some(why);
         Err(wasmtime::Error::msg("stopped by the host"))
+    }
+
+    /// Logs what the guest wrote to standard output and standard error in the call that is over, a
+    /// line at a time.
+    pub(crate) fn log_written(&mut self) {
+        for (level, written) in [
+            (Level::Info, &mut self.wasi.stdout),
+            (Level::Warn, &mut self.wasi.stderr),
+        ] {
+            for line in written.take().lines() {
+                self.environment
+                    .log(level, &shorten(line.to_owned(), LOG_BYTES));
+            }
+        }
     }
 
     /// Why a call into the guest failed.
@@ -239,13 +264,18 @@ impl<E: Environment> Host<E> {
                 limit: self.limits.output_bytes,
             };
         }
+        if message.contains(HANDLE_LIMIT) {
+            return CallError::Contract(format!(
+                "it holds more than {HANDLES} handles of resources"
+            ));
+        }
         CallError::Trap {
             message: message
                 .strip_prefix("wasm trap: ")
                 .unwrap_or(&message)
                 .to_owned(),
             last_words: self.call.last_words.take(),
-            stderr: String::new(),
+            stderr: self.wasi.stderr.take(),
             backtrace: backtrace(error),
         }
     }
@@ -376,6 +406,9 @@ impl<E: Environment> Host<E> {
 /// How wasmtime says that a guest hands over more than [`Limits::import_bytes`]; its error type is
 /// not public.
 const HOSTCALL_FUEL: &str = "fuel allocated for hostcalls has been exhausted";
+
+/// How wasmtime says that a guest holds more than [`HANDLES`].
+const HANDLE_LIMIT: &str = "store handle limit exceeded";
 
 /// What rows or cells with `bytes` of contents count for.
 fn cost(count: usize, bytes: u64) -> u64 {

@@ -1,15 +1,12 @@
 //! The contract's imports: each checks what the guest hands over and passes it to the environment.
 
-use crate::call_error::shorten;
+use crate::call_error::{LOG_BYTES, shorten};
 use crate::columns::{Column, ColumnRef, Nullable, NullableRef, check_count};
 use crate::contract::wit::types::{ColumnResult, Fault, NullableResult};
 use crate::contract::wit::{diagnostics, output, shared_state, state, timers, types};
 use crate::description::StateKind;
 use crate::environment::{Cells, Environment, Level};
 use crate::host::{Host, Kind, Refusal, check_values};
-
-/// Bytes kept of a log message.
-const LOG_BYTES: usize = 16 << 10;
 
 /// The kinds of state that belong to keys.
 const OF_KEYS: &[StateKind] = &[StateKind::Value, StateKind::Items, StateKind::Entries];

@@ -11,6 +11,7 @@ use wit_component::ComponentEncoder;
 
 use crate::contract::{IMPORTS, LIFECYCLE, PACKAGE, runs};
 use crate::load_error::{Found, Problem};
+use crate::wasi::is_wasi_stub;
 
 /// The names by which a core module imports WASI's first preview: the current and the oldest.
 const PREVIEW_1: [&str; 2] = ["wasi_snapshot_preview1", "wasi_unstable"];
@@ -163,6 +164,7 @@ fn contract_problem(interface: &Interface) -> Option<Problem> {
     let (wasi, other): (Vec<_>, Vec<_>) = imports
         .iter()
         .filter(|name| !contract_interface(name).is_some_and(|(name, _)| IMPORTS.contains(&name)))
+        .filter(|name| !is_wasi_stub(name))
         .cloned()
         .partition(|name| name.starts_with("wasi:"));
     match (wasi.is_empty(), other.is_empty()) {
@@ -343,11 +345,15 @@ mod tests {
         );
         assert_eq!(
             problem(
-                &["wasi:io/streams@0.2.0", "weir:operator/state@0.1.0"],
+                &[
+                    "wasi:http/types@0.2.0",
+                    "wasi:io/streams@0.2.0",
+                    "weir:operator/state@0.1.0"
+                ],
                 OPERATOR
             ),
             Some(Problem::Wasi {
-                imports: imports(&["wasi:io/streams@0.2.0"])
+                imports: imports(&["wasi:http/types@0.2.0"])
             })
         );
         assert_eq!(

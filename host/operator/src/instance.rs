@@ -43,20 +43,22 @@ impl<E: Environment> Instance<E> {
     /// the environment but log messages.
     pub fn open(&mut self, config: &str) -> Result<(), CallError> {
         self.alive()?;
-        self.store.data_mut().start(Kind::Quiet);
+        self.store.data_mut().start(Kind::Quiet, 0);
         arm(&mut self.store);
         let opened = self
             .guest
             .weir_operator_lifecycle()
             .call_open(&mut self.store, config);
-        match opened {
+        let opened = match opened {
             Ok(Ok(())) => {
                 self.config = Some(config.to_owned());
                 Ok(())
             }
             Ok(Err(message)) => Err(CallError::Open(message)),
             Err(error) => Err(self.died(&error)),
-        }
+        };
+        self.store.data_mut().log_written();
+        opened
     }
 
     /// Processes a batch of at least one record.
@@ -66,7 +68,9 @@ impl<E: Environment> Instance<E> {
     /// If the batch names an input that is not declared.
     pub fn process(&mut self, batch: Batch<'_>, now: Now) -> Result<(), CallError> {
         self.alive()?;
-        self.store.data_mut().start_batch(&batch);
+        self.store
+            .data_mut()
+            .start_batch(&batch, now.processing_time);
         let lowered = wit::Batch {
             input: batch.input,
             keys: wit::DictionaryParam {
@@ -83,7 +87,9 @@ impl<E: Environment> Instance<E> {
     /// Lets due timers fire: at least one, and none of a key twice.
     pub fn on_timers(&mut self, due: Firing<'_>, now: Now) -> Result<(), CallError> {
         self.alive()?;
-        self.store.data_mut().start_firing(&due);
+        self.store
+            .data_mut()
+            .start_firing(&due, now.processing_time);
         let lowered = wit::Firing {
             keys: column(due.keys),
             timers: due.timers,
@@ -100,14 +106,18 @@ impl<E: Environment> Instance<E> {
         if !self.store.data().description.on_watermark {
             return Ok(());
         }
-        self.store.data_mut().start(Kind::Moment);
+        self.store
+            .data_mut()
+            .start(Kind::Moment, now.processing_time);
         self.call(|guest, store| guest.call_on_watermark(store, now.into()))
     }
 
     /// Tells the operator that all input has ended; the last call to it.
     pub fn finish(&mut self, now: Now) -> Result<(), CallError> {
         self.alive()?;
-        self.store.data_mut().start(Kind::Moment);
+        self.store
+            .data_mut()
+            .start(Kind::Moment, now.processing_time);
         self.call(|guest, store| guest.call_finish(store, now.into()))
     }
 
@@ -127,7 +137,12 @@ impl<E: Environment> Instance<E> {
             dead: _,
         } = self;
         let host = store.into_data();
-        let mut instance = component.revive(host.description, host.limits, host.environment)?;
+        let mut instance = component.revive(
+            host.operator,
+            host.description,
+            host.limits,
+            host.environment,
+        )?;
         if let Some(config) = config {
             instance.open(&config)?;
         }
@@ -148,10 +163,14 @@ impl<E: Environment> Instance<E> {
         arm(&mut self.store);
         let called = guest(self.guest.weir_operator_lifecycle(), &mut self.store);
         let error = match called {
-            Ok(Ok(())) => return self.environment().apply().map_err(CallError::Host),
+            Ok(Ok(())) => {
+                self.store.data_mut().log_written();
+                return self.environment().apply().map_err(CallError::Host);
+            }
             Ok(Err(fault)) => self.store.data().returned(fault),
             Err(error) => self.died(&error),
         };
+        self.store.data_mut().log_written();
         self.environment().discard();
         Err(error)
     }

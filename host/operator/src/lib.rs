@@ -21,7 +21,8 @@
 //!   instance, and [`Instance::replace`] makes a new one over the same environment.
 //!
 //! The guest's limits are [`Limits`]: memory, time, output. They hold in `describe` and `open` as
-//! well.
+//! well. Operators whose toolchain imports WASI get stubs of it that grant nothing and are
+//! deterministic ([`is_wasi_stub`]).
 
 mod cache;
 mod call_error;
@@ -39,6 +40,7 @@ mod inspect;
 mod instance;
 mod limits;
 mod load_error;
+mod wasi;
 
 pub use cache::{CacheError, CacheUse, CompileCache};
 pub use call_error::{CallError, Fault};
@@ -55,3 +57,4 @@ pub use inspect::{Form, Inspection, Interface, inspect};
 pub use instance::Instance;
 pub use limits::Limits;
 pub use load_error::{LoadError, Problem};
+pub use wasi::is_wasi_stub;

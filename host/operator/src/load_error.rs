@@ -41,9 +41,9 @@ pub enum Problem {
         /// The package and version that it names.
         found: String,
     },
-    /// It imports WASI, which is not supported yet.
+    /// It imports what WASI has and this host has no stubs of.
     Wasi {
-        /// All imports of WASI.
+        /// All such imports.
         imports: Vec<String>,
     },
     /// It imports what is not part of the contract.
@@ -130,7 +130,7 @@ impl Problem {
                 format!("found: `{found}`; this host has `{PACKAGE}@{VERSION}`")
             }
             Problem::Wasi { imports } => {
-                format!("imports {}: WASI is not supported yet", list(imports))
+                format!("imports {}, of which there are no stubs", list(imports))
             }
             Problem::Imports { imports } => {
                 format!("imports {}, not part of `{NEEDED}`", list(imports))
@@ -159,9 +159,18 @@ impl Problem {
                  [\"cdylib\"]`) built with `--target wasm32-unknown-unknown`; `weir inspect` shows what is there",
             ),
             Problem::Version { .. } => Some("build it again with the SDK of this release"),
-            Problem::Wasi { .. } => {
-                Some("build it with `--target wasm32-unknown-unknown`, which imports none")
+            Problem::Wasi { imports } if imports.iter().all(|name| !name.starts_with("wasi:")) => {
+                Some(
+                    "a module that imports WASI's preview 1 has to become a component first \
+                     (`wasm-tools component new --adapt`); Rust needs no WASI at all with `--target \
+                     wasm32-unknown-unknown`",
+                )
             }
+            Problem::Wasi { .. } => Some(
+                "operators get stubs of WASI 0.2's cli, clocks, filesystem, io, random and sockets; \
+                 build it without the rest (componentize-js: `disableFeatures: ['http', \
+                 'fetch-event']`)",
+            ),
             Problem::Mismatch { .. } => {
                 Some("build it with the contract's WIT as released, unchanged")
             }

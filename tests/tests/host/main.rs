@@ -13,6 +13,7 @@ mod large_state;
 mod many_checkpoints;
 mod null_keys;
 mod one_owner;
+mod other_languages;
 mod output_taken_away;
 mod rescaled_in_order;
 mod sample_of_the_soak;

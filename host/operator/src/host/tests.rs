@@ -26,12 +26,13 @@ fn calling(engine: &Engine, kind: Kind, limits: Limits) -> Store<Host<Detached>>
     };
     let host = Host::new(
         Detached,
+        "bare".to_owned(),
         Arc::new(description),
         limits,
         engine.clock().clone(),
     );
     let mut store = Store::new(engine.wasmtime(), host);
-    store.data_mut().start(kind);
+    store.data_mut().start(kind, 0);
     arm(&mut store);
     store
 }
@@ -92,14 +93,14 @@ fn nothing_carries_over_into_the_next_call() {
     let mut store = calling(&engine, Kind::Keyed, limits);
     let host = store.data_mut();
     for _ in 0..2 {
-        host.start(Kind::Keyed);
+        host.start(Kind::Keyed, 0);
         host.call.rows = 1;
         assert!(host.charge_output(1, 900).is_ok());
         assert!(host.charge_output(10, 0).is_err());
         assert!(host.charge_write(10, 800).is_ok());
         assert!(host.charge_write(0, 100).is_err());
     }
-    host.start(Kind::Timers);
+    host.start(Kind::Timers, 0);
     host.call.rows = 1;
     host.last_words(wit::Fault {
         row: Some(0),
@@ -113,7 +114,7 @@ fn nothing_carries_over_into_the_next_call() {
     };
     assert!(host.rejected(odd()).is_ok());
     assert!(host.rejected(odd()).is_err());
-    host.start(Kind::Timers);
+    host.start(Kind::Timers, 0);
     host.call.rows = 1;
     assert!(host.rejected(odd()).is_ok());
     let why = host.why(&wasmtime::Trap::UnreachableCodeReached.into());

@@ -65,7 +65,12 @@ fn describing_can_fail_in_every_way() {
 fn opening_can_fail_and_has_no_effects() {
     let open = |action: &str| {
         let mut instance = probe()
-            .instantiate(probe_description(), Limits::default(), Recorder::default())
+            .instantiate(
+                "probe",
+                probe_description(),
+                Limits::default(),
+                Recorder::default(),
+            )
             .unwrap();
         let error = instance.open(&format!("open {action}")).unwrap_err();
         assert_eq!(instance.environment().lines, [""; 0]);
@@ -208,7 +213,7 @@ fn on_watermark_is_not_called_unless_declared() {
     let mut deaf = probe_description().clone();
     deaf.on_watermark = false;
     let mut instance = probe()
-        .instantiate(&deaf, Limits::default(), Recorder::default())
+        .instantiate("deaf", &deaf, Limits::default(), Recorder::default())
         .unwrap();
     instance.open("on-watermark trap").unwrap();
     instance.on_watermark(NOW).unwrap();

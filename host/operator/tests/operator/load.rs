@@ -130,6 +130,14 @@ fn programs() {
         command.contains("found: a WASI command, exports `_start`; needed"),
         "{command}"
     );
+    let typed = refused(&wat(&format!(
+        "(module {preview_1} (@custom \"component-type\" \"\"))"
+    )));
+    assert!(
+        typed.contains("imports `wasi_snapshot_preview1.fd_write`, of which there are no stubs")
+            && typed.contains("has to become a component first"),
+        "{typed}"
+    );
     let library = refused(&wat(&format!("(module {preview_1})")));
     assert!(
         library
@@ -174,14 +182,16 @@ fn imports_outside_of_the_contract() {
         refused(&component(
             operator,
             &[
+                "wasi:http/types@0.2.0",
                 "wasi:io/streams@0.2.0",
-                "wasi:cli/stdout@0.2.0",
+                "wasi:keyvalue/store@0.2.0",
                 "weir:operator/types@0.1.0"
             ]
         )),
         "build/clean.wasm needs what this host does not offer\n  \
-         imports `wasi:io/streams@0.2.0`, `wasi:cli/stdout@0.2.0`: WASI is not supported yet\n  \
-         help: build it with `--target wasm32-unknown-unknown`, which imports none"
+         imports `wasi:http/types@0.2.0`, `wasi:keyvalue/store@0.2.0`, of which there are no stubs\n  \
+         help: operators get stubs of WASI 0.2's cli, clocks, filesystem, io, random and sockets; \
+         build it without the rest (componentize-js: `disableFeatures: ['http', 'fetch-event']`)"
     );
     assert_eq!(
         refused(&component(

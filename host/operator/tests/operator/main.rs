@@ -12,3 +12,4 @@ mod limits;
 mod load;
 mod malformed;
 mod recorder;
+mod wasi;

@@ -293,7 +293,7 @@ pub(crate) fn opened_in(
     recorder: Recorder,
 ) -> Instance<Recorder> {
     let mut instance = component
-        .instantiate(probe_description(), limits, recorder)
+        .instantiate("probe", probe_description(), limits, recorder)
         .unwrap();
     instance.open(config).unwrap();
     instance

@@ -167,7 +167,7 @@ impl Worker {
         };
         let mut instance = loaded
             .component
-            .instantiate(&loaded.description, loaded.limits.clone(), environment)
+            .instantiate(&id, &loaded.description, loaded.limits.clone(), environment)
             .map_err(call_error)?;
         instance.open(&operator.config).map_err(call_error)?;
         let inputs = &plan.nodes[node].inputs;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use weir_operator::{Description, Limits, inspect as look};
+use weir_operator::{Description, Limits, inspect as look, is_wasi_stub};
 
 use super::{print, refuse};
 use crate::diagnostic::{Diagnostic, ExitCode};
@@ -21,7 +21,16 @@ pub fn inspect(file: &Path) -> ExitCode {
     };
     let inspection = look(&bytes);
     let mut text = format!("{shown}\n  sha256   {}\n", inspection.sha256);
-    section(&mut text, "imports", &inspection.interface.imports);
+    let imports: Vec<_> = inspection
+        .interface
+        .imports
+        .iter()
+        .map(|import| match is_wasi_stub(import) {
+            true => format!("{import} (stub)"),
+            false => import.clone(),
+        })
+        .collect();
+    section(&mut text, "imports", &imports);
     section(&mut text, "exports", &inspection.interface.exports);
     let described = start::engine(None)
         .map_err(|error| Diagnostic::error("W0200", error.to_string()))

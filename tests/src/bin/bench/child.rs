@@ -82,10 +82,19 @@ pub(crate) struct Measured {
 
 /// Runs this program once more, with `what` and a job, and gives what it prints.
 pub(crate) fn spawn(what: &str, job: &Path) -> Outcome<Vec<u8>> {
-    let output = Command::new(std::env::current_exe()?)
-        .arg(what)
-        .arg(job)
-        .output()?;
+    printed(&mut command(what, job)?)
+}
+
+/// This program once more, with `what` and a job.
+pub(crate) fn command(what: &str, job: &Path) -> Outcome<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(what).arg(job);
+    Ok(command)
+}
+
+/// Runs a command, and gives what it prints.
+pub(crate) fn printed(command: &mut Command) -> Outcome<Vec<u8>> {
+    let output = command.output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
     }

@@ -7,6 +7,7 @@ mod baseline;
 mod child;
 mod freeze;
 mod keyed_count;
+mod languages;
 mod scaling;
 mod start;
 mod timers;
@@ -21,8 +22,9 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 /// Its name, and what it does.
 type Benchmark = (&'static str, fn() -> Outcome);
 
-const ALL: [Benchmark; 5] = [
+const ALL: [Benchmark; 6] = [
     ("keyed-count", keyed_count::bench),
+    ("languages", languages::bench),
     ("timers", timers::bench),
     ("scaling", scaling::bench),
     ("start", start::bench),

@@ -67,7 +67,8 @@ impl Trial {
         let inner =
             OperatorEnvironment::new(Box::new(state), keyless.collect(), description.name.clone());
         let traced = Traced::new(inner, description.clone());
-        let instance = component.instantiate(&description, Limits::default(), traced);
+        let instance =
+            component.instantiate(&description.name, &description, Limits::default(), traced);
         let opened = instance.and_then(|mut instance| {
             instance.open(config)?;
             Ok(instance)
