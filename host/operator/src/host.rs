@@ -27,6 +27,8 @@ pub(crate) struct Host<E> {
     pub(crate) operator: String,
     clock: Clock,
     ticks_per_call: u64,
+    /// Of the next call alone, if it is to have fewer.
+    pub(crate) hurried: Option<u64>,
     /// The tick at which the call under way is over.
     deadline: u64,
 }
@@ -35,8 +37,9 @@ pub(crate) struct Host<E> {
 /// clock.
 pub(crate) fn arm<E>(store: &mut Store<Host<E>>) {
     let host = store.data_mut();
-    host.deadline = host.clock.ticks() + host.ticks_per_call;
-    let ticks = host.ticks_per_call;
+    let ticks = host.hurried.take().unwrap_or(host.ticks_per_call);
+    let ticks = ticks.min(host.ticks_per_call);
+    host.deadline = host.clock.ticks() + ticks;
     store.set_epoch_deadline(ticks);
 }
 
@@ -132,6 +135,7 @@ impl<E: Environment> Host<E> {
             wasi: Wasi::new(&operator),
             operator,
             ticks_per_call: Clock::ticks_in(limits.call_time),
+            hurried: None,
             limits,
             deadline: 0,
             clock,

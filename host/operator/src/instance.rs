@@ -1,5 +1,7 @@
 //! A running operator: one store, called with batches, timers and watermarks.
 
+use std::time::Duration;
+
 use wasmtime::Store;
 
 use crate::call_error::CallError;
@@ -8,6 +10,7 @@ use crate::component::Component;
 use crate::contract::bindings::Operator;
 use crate::contract::bindings::exports::weir::operator::lifecycle::Guest;
 use crate::contract::wit::types as wit;
+use crate::engine::Clock;
 use crate::environment::Environment;
 use crate::host::{Host, Kind, arm};
 
@@ -147,6 +150,12 @@ impl<E: Environment> Instance<E> {
             instance.open(&config)?;
         }
         Ok(instance)
+    }
+
+    /// Gives the next call only so much time, at most what [`Limits::call_time`](crate::Limits::call_time) says: for an embedder
+    /// that looks for the record on which calls hang, and does not want to wait for it the whole time at each try.
+    pub fn hurry(&mut self, call_time: Duration) {
+        self.store.data_mut().hurried = Some(Clock::ticks_in(call_time));
     }
 
     /// Bytes of linear memory that the operator has.

@@ -21,3 +21,4 @@ mod stopping;
 mod storage_unavailable;
 mod streams;
 mod verbs;
+mod zoo;

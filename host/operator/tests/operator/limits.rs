@@ -227,6 +227,32 @@ fn time_that_passes_in_imports_counts() {
 }
 
 #[test]
+fn a_call_can_be_hurried_and_the_next_has_its_time_again() {
+    let engine = Engine::new().unwrap();
+    let component = engine
+        .load(&guest("weir_guest_probe"), "probe.wasm")
+        .unwrap();
+    let limits = Limits {
+        call_time: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let recorder = Recorder {
+        slow: Some((engine.clone(), 4)),
+        ..Recorder::default()
+    };
+    let mut instance = opened_in(&component, "process effects", limits, recorder);
+    instance.hurry(Duration::from_millis(20));
+    assert!(is_late(instance.process(KEYED, NOW)));
+    let mut instance = instance.replace().unwrap();
+    instance.process(KEYED, NOW).unwrap();
+    // More than the limit is not to be had.
+    instance.hurry(Duration::from_secs(50));
+    (0..2).for_each(|_| engine.tick());
+    instance.environment().slow = Some((engine.clone(), 6));
+    assert!(is_late(instance.process(KEYED, NOW)));
+}
+
+#[test]
 fn many_traps_leave_nothing_behind() {
     let mut instance = opened("process trap", small());
     let memory = instance.memory_bytes();

@@ -176,6 +176,7 @@ impl Worker {
             parallelism,
             component: loaded.component.sha256().to_owned(),
             instance: Some(instance),
+            call_time: loaded.limits.call_time,
             memory_mark: loaded.limits.memory_bytes / 2,
             timers: loaded
                 .description

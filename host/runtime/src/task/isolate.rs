@@ -6,6 +6,7 @@
 //! once it is small enough, and nobody hears of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_operator::CallError;
 use weir_state::Firing;
@@ -53,6 +54,16 @@ fn cuts(error: &CallError, rows: usize) -> Vec<usize> {
     }
 }
 
+/// How long a call of `rows` may take, some of `of` that together took longer than `limit`: its share, or looking for the record on
+/// which calls hang would take the limit at each try. A lone record, which is judged by it, has all of it.
+fn time_for(rows: usize, of: usize, limit: Duration) -> Duration {
+    if rows == 1 {
+        return limit;
+    }
+    let share = rows as f64 / of.max(1) as f64;
+    limit.mul_f64(share.clamp(1.0 / 16.0, 1.0))
+}
+
 impl OperatorNode {
     /// Goes on after a call of records that failed or in which the guest gave records up.
     pub(super) fn isolate(
@@ -63,6 +74,8 @@ impl OperatorNode {
     ) -> Result<(), Error> {
         // What is still to be done, the next on top.
         let mut left: Vec<Batch> = Vec::new();
+        // Rows of the call that took too long.
+        let mut late = None;
         loop {
             match outcome {
                 Ok(()) => self.settle_rejected(origins)?,
@@ -70,13 +83,10 @@ impl OperatorNode {
                     let error = self.mend(error)?;
                     if batch.len() == 1 {
                         self.give_up(&batch, 0, error, origins)?;
-                    } else if matches!(error, CallError::Deadline { .. })
-                        && self.on_error == ErrorPolicy::Fail
-                    {
-                        // Finding the record would take the deadline again and again.
-                        let records = origins.describe(&batch.origins, named_row(&error));
-                        return Err(self.call_error(error, records));
                     } else {
+                        if matches!(error, CallError::Deadline { .. }) {
+                            late.get_or_insert(batch.len());
+                        }
                         let mut end = batch.len();
                         for cut in cuts(&error, batch.len()).into_iter().rev().chain([0]) {
                             left.push(batch.rows(cut..end));
@@ -86,7 +96,13 @@ impl OperatorNode {
                 }
             }
             match left.pop() {
-                Some(batch) => outcome = self.call(input, batch)?,
+                Some(batch) => {
+                    if let Some(of) = late {
+                        let time = time_for(batch.len(), of, self.call_time);
+                        self.instance().hurry(time);
+                    }
+                    outcome = self.call(input, batch)?;
+                }
                 None => return Ok(()),
             }
         }
@@ -258,5 +274,19 @@ mod tests {
         );
         assert_eq!(cuts(&fault(None), 3), [1]);
         assert_eq!(cuts(&CallError::Output { limit: 1 }, 2), [1]);
+    }
+
+    #[test]
+    fn looking_for_a_record_that_hangs_takes_a_few_limits_and_no_record_is_judged_by_less_than_one()
+    {
+        let limit = Duration::from_secs(30);
+        assert_eq!(time_for(1, 1_024, limit), limit);
+        assert_eq!(time_for(512, 1_024, limit), limit / 2);
+        let (mut rows, mut all) = (1_024, limit);
+        while rows > 1 {
+            rows /= 2;
+            all += time_for(rows, 1_024, limit);
+        }
+        assert!(all < 4 * limit, "{all:?}");
     }
 }

@@ -4,7 +4,7 @@
 //! is alone.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_operator::{
     Batch as GuestBatch, CallError, ColumnRef, Firing, Instance, Now, NullableRef,
@@ -32,6 +32,8 @@ pub struct OperatorNode {
     pub component: String,
     /// The guest; there is always one between calls.
     pub instance: Option<Instance<OperatorEnvironment>>,
+    /// How long a call may take.
+    pub call_time: Duration,
     /// An instance whose memory has grown beyond this many bytes is replaced at the next barrier.
     pub memory_mark: usize,
     /// For each input whether it is keyed.

@@ -97,18 +97,22 @@ impl Guest for Probe {
         } else {
             batch.keys.index.clone()
         };
+        if let Some(action) = action_in("process")
+            && let Some(action) = action.strip_prefix("bad-records ")
+        {
+            // Effects first, so that a failure has some to withhold.
+            echo(rows);
+            let call = Call {
+                rows,
+                key_of_row,
+                keys,
+            };
+            let bad = batch.values.data.windows(5).any(|part| part == b"\"bad\"");
+            return if bad { act(action, &call) } else { Ok(()) };
+        }
         match action_in("process").as_deref() {
             Some("echo") => {
-                emit(
-                    0,
-                    Rows {
-                        origins: (0..rows).collect(),
-                        keys: None,
-                        values: None,
-                        times: None,
-                        headers: None,
-                    },
-                );
+                echo(rows);
                 Ok(())
             }
             Some("echo-all") => {
@@ -229,6 +233,8 @@ fn act(action: &str, call: &Call) -> Result<(), Fault> {
                 message: "the record is odd".to_owned(),
             });
         }
+        "fault-not-text" => return Err(fault(&not_text())),
+        "log-not-text" => log(Level::Warn, &not_text()),
         "fault-at-length" => return Err(fault(&"é".repeat(1 << 20))),
         "log" => log(Level::Warn, &"é".repeat(1 << 15)),
         "last-words-then-ok" => last_words(&fault("not the end")),
@@ -255,6 +261,28 @@ fn act(action: &str, call: &Call) -> Result<(), Fault> {
         _ => malformed::act(action, call),
     }
     Ok(())
+}
+
+/// Emits every row as it came.
+fn echo(rows: u32) {
+    emit(
+        0,
+        Rows {
+            origins: (0..rows).collect(),
+            keys: None,
+            values: None,
+            times: None,
+            headers: None,
+        },
+    );
+}
+
+/// Bytes that are no text, as a guest in a language without checked strings may pass them on.
+fn not_text() -> String {
+    let bytes = black_box(vec![b'a', 0xff, 0xfe]);
+    // SAFETY: it is not UTF-8, which is the point. Nothing in this guest looks at it: it goes
+    // straight to the host.
+    unsafe { String::from_utf8_unchecked(bytes) }
 }
 
 /// One of each thing a keyed call may do, for its first row.

@@ -168,6 +168,13 @@ fn bad_timers(how: &str) {
             },
             &[1],
         ),
+        "without-end" => {
+            let mut time = 0;
+            loop {
+                timers::set(0, &at, &[time]);
+                time += 1;
+            }
+        }
         "proper" => timers::set(1, &at, &[i64::MAX]),
         other => panic!("there is no defect `{other}`"),
     }
