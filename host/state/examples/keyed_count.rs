@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weir_state::hash::{group_range, key_hash};
 use weir_state::{
     Cells, Column, KeyDictionary, KeyedState, Memory, Nullable, Oracle, Progress, Schema,
-    StateKind, StateSpec, TimeDomain, TimerSpec,
+    StateKind, StateSpec,
 };
 
 const BATCH: usize = 1_024;
@@ -46,7 +46,6 @@ fn main() {
             &batches,
             TURNS,
         );
-        timers(&mut memory, &batches);
         if !alone.is_empty() {
             continue;
         }
@@ -78,10 +77,7 @@ fn schema() -> Schema {
             version: 1,
             ttl: None,
         }],
-        timers: vec![TimerSpec {
-            name: "window".into(),
-            domain: TimeDomain::Event,
-        }],
+        timers: Vec::new(),
     }
 }
 
@@ -266,57 +262,6 @@ fn snapshot(state: &mut dyn KeyedState, batches: &[Batch], id: u64, base: Option
         spent.as_nanos() as f64 / summary.entries as f64,
         medians(&mut stages).iter().sum::<f64>(),
         started.elapsed().as_nanos() as f64 / summary.entries as f64,
-    );
-}
-
-/// Registers a timer a key, in the next ten seconds, and fires them all.
-fn timers(state: &mut dyn KeyedState, batches: &[Batch]) {
-    let (mut set, mut fire) = (Stages::default(), Stages::default());
-    for _ in 0..3 {
-        for batch in batches {
-            state
-                .intern(batch.keys.as_ref(), &batch.hashes)
-                .expect("all keys are owned");
-            let hashes = state.distinct_hashes();
-            let times: Vec<i64> = hashes.iter().map(|hash| (hash % 10_000) as i64).collect();
-            let cells: Vec<u32> = (0..times.len() as u32).collect();
-            let before = state.stats().timers;
-            let started = Instant::now();
-            state.begin(0);
-            let at = Cells {
-                keys: &cells,
-                namespaces: None,
-            };
-            state.set_timers(0, at, &times).expect("a declared timer");
-            state.apply().expect("an open call");
-            let time = started.elapsed().as_nanos() as f64;
-            // Later batches find most timers set.
-            let new = state.stats().timers - before;
-            if new * 2 < cells.len() as u64 {
-                break;
-            }
-            set[0].push(time / cells.len() as f64 * BATCH as f64);
-        }
-        state.begin_advance(TimeDomain::Event, i64::MAX);
-        loop {
-            let started = Instant::now();
-            let Some(firing) = state.pop_due(BATCH).expect("an advance") else {
-                break;
-            };
-            state.begin(0);
-            state.apply().expect("an open call");
-            let time = started.elapsed().as_nanos() as f64;
-            fire[0].push(time / firing.len() as f64 * BATCH as f64);
-        }
-        state.end_advance();
-    }
-    for times in [&mut set, &mut fire] {
-        times[1..].iter_mut().for_each(|stage| stage.push(0.0));
-    }
-    println!(
-        "  timers   set {:.1} ns, fire {:.1} ns",
-        medians(&mut set)[0],
-        medians(&mut fire)[0],
     );
 }
 

@@ -41,6 +41,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod timer_key;
+mod timer_map;
 mod timers;
 mod values;
 

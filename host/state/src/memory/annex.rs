@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use super::bytes::Bytes;
 use super::sorted::SortedMap;
+use super::timer_map::TimerMap;
 use crate::stored_key::Table;
 use crate::timers::{Chain, Registration};
 
@@ -82,17 +83,21 @@ impl Timer {
 }
 
 /// The part of a key that few keys have, or that is large.
+///
+/// Two cache lines, of which timers and cells need one.
 #[derive(Debug, Default)]
+#[repr(C, align(64))]
 pub(super) struct Annex {
-    /// The key, if it is too long for the slot.
-    pub(super) key: Box<[u8]>,
-    /// The first value, if it is too long for the slot.
-    pub(super) first: Vec<u8>,
+    pub(super) timers: TimerMap,
     /// By [`cell_key`]. The first value is not among them.
     pub(super) cells: SortedMap<Cell>,
-    /// By [`timer_key`](super::timer_key::timer_key).
-    pub(super) timers: SortedMap<Timer>,
+    /// The key, if it is too long for the slot.
+    pub(super) key: Box<[u8]>,
+    /// The first value, if it is too long for the slot. Else it has no memory.
+    pub(super) first: Vec<u8>,
 }
+
+const _: () = assert!(std::mem::offset_of!(Annex, key) == 64);
 
 /// State and namespace of a cell: the order of a key's cells.
 pub(super) fn cell_key(state: u16, namespace: Option<&[u8]>) -> Bytes {

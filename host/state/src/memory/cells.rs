@@ -2,8 +2,10 @@
 //! sums; a cell that is empty goes.
 
 use super::annex::{Cell, Item, List, Row, Timer, cell_parts, place_of};
+use super::bytes::Bytes;
 use super::sorted::SortedMap;
 use super::store::{Parts, Totals};
+use super::timer_key::timer_bytes;
 use crate::stored_key::Table;
 use crate::timers::Registration;
 
@@ -18,9 +20,6 @@ impl Totals {
         self.bytes -= (names + bytes) as u64;
     }
 }
-
-/// Bytes of a timer's time.
-const TIME: usize = size_of::<i64>();
 
 impl Parts<'_> {
     /// Key and namespace: what each row of a cell counts beside name and value.
@@ -206,30 +205,29 @@ impl Parts<'_> {
     }
 
     /// Registers a timer that is not registered; whether that is so.
-    pub(super) fn set_timer(&mut self, key: &[u8], registration: Registration) -> bool {
-        let (mut new, stamp) = (false, self.keeper.stamp);
-        self.timers.get_or_insert(key, || {
-            new = true;
-            Timer {
-                chain: registration.chain.map(Box::new),
-                waits: registration.waits,
-                stamp,
-            }
+    #[inline]
+    pub(super) fn set_timer(&mut self, key: &Bytes, registration: Registration) -> bool {
+        let stamp = self.keeper.stamp;
+        let is_new = self.timers.insert(key, || Timer {
+            chain: registration.chain.map(Box::new),
+            waits: registration.waits,
+            stamp,
         });
-        if new {
+        if is_new {
             self.keeper.new_timer(key);
             self.totals.timers += 1;
             self.totals.bytes += self.timer_bytes(key);
         }
-        new
+        is_new
     }
 
-    pub(super) fn cancel_timer(&mut self, key: &[u8]) -> Option<Registration> {
+    #[inline]
+    pub(super) fn cancel_timer(&mut self, key: &Bytes) -> Option<Timer> {
         let timer = self.timers.remove(key)?;
         self.keeper.timer_gone(key, &timer);
         self.totals.timers -= 1;
         self.totals.bytes -= self.timer_bytes(key);
-        Some(timer.registration())
+        Some(timer)
     }
 
     /// A timer that waited waits no longer.
@@ -241,8 +239,7 @@ impl Parts<'_> {
     }
 
     fn timer_bytes(&self, key: &[u8]) -> u64 {
-        let (_, _, namespace) = super::timer_key::timer_parts(key);
-        (TIME + self.keeper.key.len() + namespace.len()) as u64
+        (self.keeper.key.len() + timer_bytes(key)) as u64
     }
 }
 

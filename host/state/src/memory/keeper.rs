@@ -102,10 +102,12 @@ impl Keeper<'_> {
     /// To be called before a timer goes.
     pub(super) fn timer_gone(&mut self, key: &[u8], timer: &Timer) {
         self.save_timer(key, timer);
-        let (time, index, namespace) = timer_parts(key);
-        let place = (self.number, Table::Timers, index);
-        self.dirty
-            .gone(place, self.key, Some(namespace), &time_suffix(time));
+        if !self.dirty.lost {
+            let (time, index, namespace) = timer_parts(key);
+            let place = (self.number, Table::Timers, index);
+            self.dirty
+                .gone(place, self.key, Some(namespace), &time_suffix(time));
+        }
     }
 
     fn save_timer(&mut self, key: &[u8], timer: &Timer) {

@@ -93,8 +93,36 @@ pub(super) struct TimerChange {
     pub(super) key: u32,
     /// See [`timer_key`](super::timer_key::timer_key).
     pub(super) timer: Bytes,
-    /// How it is registered; `None` cancels.
-    pub(super) set: Option<Registration>,
+    pub(super) to: Change,
+}
+
+/// What becomes of a timer. Small, since there may be a timer a record.
+#[derive(Debug)]
+pub(super) enum Change {
+    Cancelled,
+    /// Registered plainly.
+    Set,
+    /// Registered by a firing that it belongs together with.
+    Chained(Box<Registration>),
+}
+
+impl Change {
+    pub(super) fn set(registration: Registration) -> Change {
+        if registration == Registration::default() {
+            Change::Set
+        } else {
+            Change::Chained(Box::new(registration))
+        }
+    }
+
+    /// How the timer is registered, if it is.
+    pub(super) fn registration(&self) -> Option<Registration> {
+        match self {
+            Change::Cancelled => None,
+            Change::Set => Some(Registration::default()),
+            Change::Chained(registration) => Some(**registration),
+        }
+    }
 }
 
 impl Writes {

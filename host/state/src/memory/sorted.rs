@@ -14,7 +14,8 @@ const FEW: usize = 32;
 #[derive(Clone, Debug)]
 pub(super) enum SortedMap<V> {
     Few(Vec<(Bytes, V)>),
-    Many(BTreeMap<Bytes, V>),
+    #[allow(clippy::box_collection, reason = "a word less in every annex")]
+    Many(Box<BTreeMap<Bytes, V>>),
 }
 
 impl<V> Default for SortedMap<V> {
@@ -62,7 +63,8 @@ impl<V> SortedMap<V> {
         if let SortedMap::Few(rows) = self
             && rows.len() == FEW
         {
-            *self = SortedMap::Many(std::mem::take(rows).into_iter().collect());
+            let rows = std::mem::take(rows);
+            *self = SortedMap::Many(Box::new(rows.into_iter().collect()));
         }
         match self {
             SortedMap::Few(rows) => {

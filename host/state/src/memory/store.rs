@@ -1,6 +1,6 @@
 //! The keys of all groups and what they hold: applied calls only.
 
-use super::annex::{Annex, Cell, Timer};
+use super::annex::{Annex, Cell};
 use super::annexes::Annexes;
 use super::capture::History;
 use super::cursor::Sweep;
@@ -9,6 +9,7 @@ use super::keeper::Keeper;
 use super::prefetch::prefetch;
 use super::slot::{First, Slot};
 use super::sorted::SortedMap;
+use super::timer_map::TimerMap;
 use crate::GroupRange;
 use crate::hash::key_group;
 use crate::stored_key::Table;
@@ -65,7 +66,7 @@ pub(super) struct Store {
 pub(super) struct Parts<'a> {
     pub(super) keeper: Keeper<'a>,
     pub(super) cells: &'a mut SortedMap<Cell>,
-    pub(super) timers: &'a mut SortedMap<Timer>,
+    pub(super) timers: &'a mut TimerMap,
     pub(super) totals: &'a mut Totals,
 }
 
@@ -127,24 +128,20 @@ impl Store {
         Some(id)
     }
 
-    pub(super) fn prefetch(&self, id: SlotId) {
-        prefetch(self.slot(id));
-    }
-
     /// Of a slot that is there already.
+    #[inline]
     pub(super) fn prefetch_annex(&self, id: SlotId) {
-        if let Some(annex) = self.annex(id) {
-            prefetch(&annex.timers);
+        match self.slot(id).annex {
+            0 => {}
+            number => self.annexes.prefetch(number),
         }
     }
 
-    /// Of a slot whose annex is there already.
-    pub(super) fn prefetch_timers(&self, id: SlotId) {
-        if let Some(SortedMap::Few(timers)) = self.annex(id).map(|annex| &annex.timers)
-            && let Some(first) = timers.first()
-        {
-            prefetch(first);
-        }
+    /// Of a slot that probably has the annex with this number.
+    #[inline]
+    pub(super) fn prefetch_with(&self, id: SlotId, annex: u32) {
+        prefetch(self.slot(id));
+        self.annexes.prefetch(annex);
     }
 
     /// Whether a slot is that of a key.
@@ -233,12 +230,13 @@ impl Store {
     fn set_other_first(&mut self, id: SlotId, bytes: &[u8], expiry: Option<i64>) {
         self.change_first(id);
         let slot = &mut self.pages[(id >> PAGE_BITS) as usize][id as usize % PAGE];
+        let mut long = Vec::new();
         match slot.first() {
             Some((First::Inside(old), _)) => self.totals.bytes -= old.len() as u64,
             Some((First::Long, _)) => {
-                let old = &mut self.annexes.of(slot).first;
-                self.totals.bytes -= old.len() as u64;
-                old.clear();
+                long = std::mem::take(&mut self.annexes.of(slot).first);
+                self.totals.bytes -= long.len() as u64;
+                long.clear();
             }
             None => {
                 self.totals.entries += 1;
@@ -248,7 +246,8 @@ impl Store {
         self.totals.bytes += bytes.len() as u64;
         if !slot.set_first(bytes, expiry) {
             slot.set_long_first(expiry);
-            self.annexes.of(slot).first.extend_from_slice(bytes);
+            long.extend_from_slice(bytes);
+            self.annexes.of(slot).first = long;
         }
     }
 
@@ -356,7 +355,11 @@ impl Store {
                 group,
                 number: self.range.start + group as u16,
                 slot: id,
-                key: slot.short_key().unwrap_or(key),
+                // Not in one expression, which would fetch the annex's second line.
+                key: match slot.short_key() {
+                    Some(key) => key,
+                    None => key,
+                },
             },
             cells,
             timers,
@@ -364,9 +367,18 @@ impl Store {
         }
     }
 
-    /// Something of the key went.
+    /// Something of the key went. An annex that holds nothing is free for another key at once if
+    /// the slot stays without it.
+    #[inline]
     pub(super) fn removed(&mut self, id: SlotId) {
-        if self.annex(id).is_some_and(Annex::is_vacant) {
+        if !self.annex(id).is_some_and(Annex::is_vacant) {
+            return;
+        }
+        let slot = self.slot_mut(id);
+        if slot.short_key().is_some() && matches!(slot.first(), Some((First::Inside(_), _))) {
+            let number = std::mem::take(&mut slot.annex);
+            self.annexes.remove(number, false);
+        } else {
             self.idle.push(id);
         }
     }
@@ -380,16 +392,17 @@ impl Store {
                 continue;
             }
             let (hash, number) = (slot.hash, slot.annex);
+            let has_key = slot.short_key().is_none();
             if !slot.has_first() {
                 let group = self.group(hash);
                 self.directories[group].remove(hash, id);
                 self.groups[group].free.push(id);
                 self.slot_mut(id).release();
-            } else if slot.short_key().is_none() || matches!(slot.first(), Some((First::Long, _))) {
+            } else if has_key || matches!(slot.first(), Some((First::Long, _))) {
                 continue;
             }
             if number != 0 {
-                self.annexes.remove(number);
+                self.annexes.remove(number, has_key);
                 self.slot_mut(id).annex = 0;
             }
         }

@@ -3,16 +3,22 @@
 use std::collections::BTreeMap;
 
 use super::Memory;
+use super::annex::Timer;
 use super::bytes::Bytes;
-use super::overlay::TimerChange;
+use super::overlay::{Change, TimerChange};
 use super::queue::{Hint, Queue};
+use super::slot::Slot;
 use super::store::{SlotId, Store};
-use super::timer_key::{timer_key, timer_parts};
+use super::timer_key::{timer_index, timer_key, timer_parts, timer_time};
 use crate::keyed_state::{Cells, Firing, MAX_TIMER_GENERATIONS};
 use crate::stored_key::time_suffix;
 use crate::timers::{Chain, Registration};
 use crate::{Error, TimeDomain};
 
+/// Timers ahead whose memory is asked for.
+const AHEAD: usize = 16;
+/// About the timers of a firing, as far as they are worth a reservation.
+const BATCH: usize = 1_024;
 /// What a timer takes of the call's budget beside its cell.
 const TIMER: usize = 48;
 
@@ -33,8 +39,7 @@ pub(super) struct Domains<'a>(pub(super) &'a [TimeDomain]);
 
 impl Domains<'_> {
     fn of(self, timer: &[u8]) -> TimeDomain {
-        let (_, index, _) = timer_parts(timer);
-        self.0[usize::from(index)]
+        self.0[usize::from(timer_index(timer))]
     }
 
     /// The timers of a slot in a domain at a time that do not wait, in firing order.
@@ -51,7 +56,7 @@ impl Domains<'_> {
             .filter(|_| store.slot(hint.slot).hash == hint.hash);
         annex
             .into_iter()
-            .flat_map(move |annex| annex.timers.range(&prefix, None))
+            .flat_map(move |annex| annex.timers.from(&prefix))
             .take_while(move |(key, _)| key.starts_with(&prefix))
             .filter(move |(key, timer)| !timer.waits && self.of(key) == domain)
             .map(|(key, timer)| (key, timer.registration().chain))
@@ -79,19 +84,23 @@ impl Memory {
             let fired = popped
                 .filter(|popped| time <= popped.until)
                 .map(|popped| (popped.until, &popped.timers[key as usize]));
-            let registration = fired.map_or(Registration::default(), |(until, (fired, chain))| {
-                let (fired, ..) = timer_parts(fired);
-                Registration {
-                    chain: Some(Chain::next(*chain, until)),
-                    waits: time <= fired,
+            let to = match fired {
+                _ if !set => Change::Cancelled,
+                None => Change::Set,
+                Some((until, (fired, chain))) => {
+                    let registration = Registration {
+                        chain: Some(Chain::next(*chain, until)),
+                        waits: time <= timer_time(fired),
+                    };
+                    self.overlay.endless |= is_endless(&registration);
+                    Change::set(registration)
                 }
-            });
-            self.overlay.endless |= is_endless(&registration);
+            };
             let namespace = at.namespace(row).unwrap_or_default();
             self.overlay.timers.push(TimerChange {
                 key,
                 timer: timer_key(time, timer as u16, namespace),
-                set: set.then_some(registration),
+                to,
             });
         }
         Ok(())
@@ -106,12 +115,13 @@ impl Memory {
             let lasts = changes[row + 1..]
                 .iter()
                 .all(|later| (later.key, &later.timer) != (change.key, &change.timer));
-            lasts && change.set.as_ref().is_some_and(is_endless) && !self.is_registered(change)
+            let registration = change.to.registration();
+            lasts && registration.as_ref().is_some_and(is_endless) && !self.is_registered(change)
         });
         let Some((_, change)) = endless else {
             return Ok(());
         };
-        let (_, timer, _) = timer_parts(&change.timer);
+        let timer = timer_index(&change.timer);
         let key = self.store.key(self.keys.slots[change.key as usize]);
         Err(Error::TimerGenerations {
             timer: self.schema.timers[usize::from(timer)].name.clone(),
@@ -131,21 +141,18 @@ impl Memory {
     }
 
     pub(super) fn apply_timers(&mut self) {
-        if let Some(popped) = &self.popped {
-            for (&slot, (timer, _)) in self.keys.slots.iter().zip(&popped.timers) {
-                if self.store.parts(slot).cancel_timer(timer).is_some() {
-                    let (time, ..) = timer_parts(timer);
-                    self.queues[popped.domain as usize].fired(time);
-                    self.store.removed(slot);
-                }
-            }
-        }
+        self.remove_fired();
         // A timer that is cancelled and set again is registered as before, which shows only if it
         // is chained or would be now.
         let mut cancelled: BTreeMap<(SlotId, Bytes), Registration> = BTreeMap::new();
-        for change in std::mem::take(&mut self.overlay.timers) {
+        let mut changes = std::mem::take(&mut self.overlay.timers);
+        for (row, change) in changes.iter().enumerate() {
+            if let Some(next) = changes.get(row + AHEAD) {
+                let next = self.keys.slots[next.key as usize];
+                self.store.prefetch_annex(next);
+            }
             let slot = self.keys.slots[change.key as usize];
-            match change.set {
+            match change.to.registration() {
                 Some(registration) => {
                     let before = if cancelled.is_empty() {
                         None
@@ -158,12 +165,46 @@ impl Memory {
                     if let Some(before) = self.cancel(slot, &change.timer)
                         && (self.popped.is_some() || before != Registration::default())
                     {
-                        cancelled.insert((slot, change.timer), before);
+                        cancelled.insert((slot, change.timer.clone()), before);
                     }
                 }
             }
         }
+        // Their memory is used again.
+        changes.clear();
+        self.overlay.timers = changes;
         self.end_firing();
+    }
+
+    /// Removes the timers that this call fired for, and their hints as far as they were for nothing
+    /// else.
+    fn remove_fired(&mut self) {
+        let Some(popped) = &mut self.popped else {
+            return;
+        };
+        // As a rule a hint for each timer.
+        let alike = popped.hints.len() == popped.timers.len();
+        let mut left = 0;
+        for (row, (&slot, (timer, _))) in self.keys.slots.iter().zip(&popped.timers).enumerate() {
+            // The call has been elsewhere since.
+            if let Some(next) = popped.hints.get(row + AHEAD) {
+                self.store.prefetch_with(next.slot, next.annex);
+            }
+            let mut parts = self.store.parts(slot);
+            let fired = parts.cancel_timer(timer).is_some();
+            let is_last = parts.timers.is_empty();
+            if fired {
+                self.queues[popped.domain as usize].fired(timer_time(timer));
+                self.store.removed(slot);
+            }
+            if alike && !is_last {
+                popped.hints[left] = popped.hints[row];
+                left += 1;
+            }
+        }
+        if alike {
+            popped.hints.truncate(left);
+        }
     }
 
     /// Registers a timer, unless it is.
@@ -171,21 +212,21 @@ impl Memory {
         if !self.store.parts(slot).set_timer(timer, registration) {
             return;
         }
-        let (time, index, _) = timer_parts(timer);
-        let queue = &mut self.queues[self.domains[usize::from(index)] as usize];
+        let time = timer_time(timer);
+        let domain = Domains(&self.domains).of(timer);
+        let queue = &mut self.queues[domain as usize];
         if registration.waits {
             queue.wait(time, slot, timer.clone());
         } else {
-            let hash = self.store.slot(slot).hash;
-            queue.push(Hint { time, hash, slot });
+            queue.push(hint(&self.store, slot, time));
         }
     }
 
     pub(super) fn cancel(&mut self, slot: SlotId, timer: &Bytes) -> Option<Registration> {
         self.store.annex(slot)?;
-        let before = self.store.parts(slot).cancel_timer(timer)?;
+        let before = self.store.parts(slot).cancel_timer(timer)?.registration();
         self.store.removed(slot);
-        let (time, ..) = timer_parts(timer);
+        let time = timer_time(timer);
         let domains = Domains(&self.domains);
         let domain = domains.of(timer);
         let queue = &mut self.queues[domain as usize];
@@ -230,14 +271,17 @@ impl Memory {
         let mut popped = Popped {
             domain,
             until,
-            timers: Vec::new(),
-            hints: Vec::new(),
+            timers: Vec::with_capacity(limit.min(BATCH)),
+            hints: Vec::with_capacity(limit.min(BATCH)),
         };
         while popped.timers.len() < limit && self.pop_hint(&mut popped, limit) {}
         if popped.timers.is_empty() {
             return Ok(None);
         }
         let mut firing = Firing::default();
+        firing.timers.reserve(popped.timers.len());
+        firing.namespaces.offsets.reserve(popped.timers.len());
+        firing.times.reserve(popped.timers.len());
         self.keys.index.extend(0..popped.timers.len() as u32);
         firing.keys.clone_from(&self.keys.distinct);
         for (timer, _) in &popped.timers {
@@ -257,20 +301,29 @@ impl Memory {
         let Some(hint) = queue.pop(popped.until) else {
             return false;
         };
-        for (ahead, fetch) in [
-            (24, Store::prefetch as fn(&Store, SlotId)),
-            (16, Store::prefetch_annex),
-            (8, Store::prefetch_timers),
-        ] {
-            if let Some(next) = queue.ahead(ahead) {
-                fetch(&self.store, next.slot);
-            }
+        if let Some(next) = queue.ahead(AHEAD) {
+            self.store.prefetch_with(next.slot, next.annex);
         }
         let first = popped.hints.len();
         popped.hints.push(hint);
         let same = |next: Hint| (next.time, next.hash) == (hint.time, hint.hash);
         if !queue.peek(popped.until).is_some_and(same) {
             // One key, and as a rule one timer.
+            if let Some((timer, registered)) = self.one_timer(hint) {
+                let is_due = timer_time(timer) == hint.time
+                    && !registered.waits
+                    && Domains(&self.domains).of(timer) == popped.domain;
+                if !is_due {
+                    return true;
+                }
+                if self.keys.contains(&self.store, hint.slot) {
+                    return false;
+                }
+                let chain = registered.chain.as_deref().copied();
+                popped.timers.push((timer.clone(), chain));
+                self.keys.push(&mut self.store, hint.slot);
+                return true;
+            }
             let mut timers = Domains(&self.domains).at(&self.store, popped.domain, hint);
             let Some((timer, chain)) = timers.next() else {
                 return true;
@@ -307,6 +360,14 @@ impl Memory {
         true
     }
 
+    /// The timer of a hint's slot, if it has only one and is still that of the hint's key.
+    #[inline]
+    fn one_timer(&self, hint: Hint) -> Option<&(Bytes, Timer)> {
+        let annex = self.store.annex(hint.slot)?;
+        let is_key = self.store.slot(hint.slot).hash == hint.hash;
+        annex.timers.one().filter(|_| is_key)
+    }
+
     /// Lets the timers fire that waited for the end of an advance that is over.
     pub(super) fn release(&mut self, domain: TimeDomain, over: impl Fn(i64) -> bool) {
         let queue = &mut self.queues[domain as usize];
@@ -322,11 +383,10 @@ impl Memory {
             .map(|(slot, timer)| (slot, timer.clone()))
             .collect();
         for (slot, timer) in released {
-            let (time, ..) = timer_parts(&timer);
+            let time = timer_time(&timer);
             self.store.parts(slot).release_timer(&timer);
             queue.stop_waiting(time, slot, &timer);
-            let hash = self.store.slot(slot).hash;
-            queue.push(Hint { time, hash, slot });
+            queue.push(hint(&self.store, slot, time));
         }
     }
 
@@ -356,6 +416,17 @@ impl Memory {
             }
         }
         before - self.store.totals.timers
+    }
+}
+
+/// The hint of a timer that is registered.
+fn hint(store: &Store, slot: SlotId, time: i64) -> Hint {
+    let Slot { hash, annex, .. } = *store.slot(slot);
+    Hint {
+        time,
+        hash,
+        slot,
+        annex,
     }
 }
 

@@ -218,6 +218,28 @@ fn snapshots_that_came_to_nothing_are_made_up_for() {
 }
 
 #[test]
+fn a_timer_that_waits_no_longer_has_changed() {
+    let mut job = Job::filled();
+    job.state.begin_advance(TimeDomain::Event, 1);
+    let firing = job.state.pop_due(1).unwrap().unwrap();
+    assert_eq!(firing.times, [0]);
+    job.state.begin(0);
+    let at = Cells {
+        keys: &[0],
+        namespaces: None,
+    };
+    job.state.set_timers(0, at, &[-5]).unwrap();
+    job.state.apply().unwrap();
+    let id = job.checkpoint();
+    assert_eq!((job.size(id).0, job.size(id).1), (1, 1));
+    // Nothing but that it may fire in the next advance.
+    job.state.end_advance();
+    let id = job.checkpoint();
+    assert_eq!((job.size(id).0, job.size(id).1), (1, 0));
+    job.check(id);
+}
+
+#[test]
 fn a_snapshot_that_stands_alone_takes_nothing_from_those_that_build_on_others() {
     let mut job = Job::filled();
     job.put(0..3, "before");
