@@ -13,6 +13,7 @@ mod many_checkpoints;
 mod null_keys;
 mod one_owner;
 mod output_taken_away;
+mod parts_that_go_on;
 mod rescaled_in_order;
 mod sample_of_the_soak;
 mod stopping;

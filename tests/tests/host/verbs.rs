@@ -186,11 +186,6 @@ fn what_comes_later_is_refused_by_name() {
             "broadcast",
         ),
         (
-            "format: json}}\n  windows",
-            "format: json, roll: {size: 1MiB}}}\n  windows",
-            "roll",
-        ),
-        (
             "file: {dir: out/windows, format: json}",
             "kafka: {topic: t}",
             "kafka",

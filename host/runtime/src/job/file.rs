@@ -312,6 +312,21 @@ pub(super) struct FileSink {
     /// What a value is. Default: raw.
     #[serde(default, deserialize_with = "lenient")]
     pub format: Option<SinkFormatName>,
+    /// When a file is complete and another is begun.
+    #[serde(default, deserialize_with = "lenient")]
+    pub roll: Option<RollSection>,
+}
+
+/// When a file is complete and another is begun.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RollSection {
+    /// When it has so many bytes. Default: 128MiB.
+    #[serde(default, deserialize_with = "lenient")]
+    pub size: Option<SizeText>,
+    /// At the first checkpoint at which it is so old; `0s`: at each. Default: 60 times `checkpoint.interval`.
+    #[serde(default, deserialize_with = "lenient")]
+    pub age: Option<DurationText>,
 }
 
 /// What a written value is.

@@ -32,13 +32,11 @@ const FIELDS: &[(&str, &str, &str)] = &[
         "leave it out; the files that are there at the start are read",
     ),
     ("SinkEntry", "kafka", "use `file`, `stdout` or `blackhole`"),
-    ("SinkEntry", "roll", "leave it out"),
     (
         "SinkEntry",
         "compression",
         "leave it out; files are not compressed",
     ),
-    ("FileSink", "roll", "leave it out"),
     (
         "FileSink",
         "compression",

@@ -428,11 +428,42 @@ pub enum SinkConnector {
         dir: PathBuf,
         /// How values are written.
         format: SinkFormat,
+        /// When a part is complete.
+        roll: Roll,
     },
     /// Standard output, one value a line.
     Stdout,
     /// Counts and drops.
     Blackhole,
+}
+
+/// When a part of a file sink is complete, and the next record begins another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Roll {
+    /// As soon as it has so many bytes.
+    pub size: u64,
+    /// At the first checkpoint at which its first record was written so long ago; zero: at each.
+    pub age: Duration,
+}
+
+impl Roll {
+    /// So many checkpoint intervals make the age of a part, unless the job file says otherwise.
+    pub const INTERVALS: u32 = 60;
+
+    /// What holds where the job file says nothing and a checkpoint is taken each `interval`.
+    pub fn every(interval: Duration) -> Roll {
+        Roll {
+            size: 128 << 20,
+            age: interval.saturating_mul(Self::INTERVALS),
+        }
+    }
+}
+
+impl Default for Roll {
+    /// At the default interval.
+    fn default() -> Self {
+        Roll::every(CheckpointSettings::default().interval)
+    }
 }
 
 /// How a file sink writes values.

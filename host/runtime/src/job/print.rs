@@ -351,7 +351,7 @@ fn sink(sink: &Sink) -> Out {
     let all: Vec<_> = sink.inputs.iter().collect();
     let map = Map::default().maybe("input", (!all.is_empty()).then(|| inputs(all)));
     let map = match &sink.connector {
-        SinkConnector::File { dir, format } => {
+        SinkConnector::File { dir, format, roll } => {
             let format = match format {
                 SinkFormat::Raw => "raw",
                 SinkFormat::Json => "json",
@@ -360,7 +360,13 @@ fn sink(sink: &Sink) -> Out {
                 "file",
                 Map::default()
                     .with("dir", path(dir))
-                    .with("format", word(format)),
+                    .with("format", word(format))
+                    .with(
+                        "roll",
+                        Map::default()
+                            .with("size", word(&ByteSize(roll.size).to_string()))
+                            .with("age", roll.age),
+                    ),
             )
         }
         SinkConnector::Stdout => map.with("stdout", Map::default()),

@@ -94,10 +94,11 @@ fn store(files: &StateFiles, handover: Handover) -> Message {
     } = handover.frozen;
     let sinks: Vec<SinkSnapshot> = sinks
         .into_iter()
-        .map(|(id, subtask, staged)| SinkSnapshot {
+        .map(|(id, subtask, prepared)| SinkSnapshot {
             id,
             subtask,
-            staged,
+            staged: prepared.staged,
+            open: prepared.open,
         })
         .collect();
     let label = handover.n.map_or(Label::End, Label::Barrier);

@@ -253,25 +253,26 @@ impl Chain {
 
     /// Freezes what every node holds for checkpoint `n` and passes the barrier on.
     pub fn barrier(&mut self, barrier: Barrier) -> Result<Frozen, Error> {
-        let snapshot = self.snapshot(barrier.n)?;
+        let snapshot = self.snapshot(barrier.n, barrier.last)?;
         for at in 0..self.nodes.len() {
             self.control(at, &Element::Barrier(barrier))?;
         }
         Ok(snapshot)
     }
 
-    fn snapshot(&mut self, n: u64) -> Result<Frozen, Error> {
+    fn snapshot(&mut self, n: u64, last: bool) -> Result<Frozen, Error> {
         let mut snapshot = Frozen::default();
         for node in &mut self.nodes {
             match node {
                 ChainNode::Operator(operator) => snapshot.operators.push(operator.snapshot()?),
                 ChainNode::Sink(sink) => {
                     fault_point::pass("before-prepare");
-                    let staged = sink
+                    let prepared = sink
                         .writer
-                        .prepare(n)
+                        .prepare(n, last)
                         .map_err(|error| sink_error(&sink.id, error, &self.origins))?;
-                    snapshot.sinks.push((sink.id.clone(), sink.subtask, staged));
+                    let entry = (sink.id.clone(), sink.subtask, prepared);
+                    snapshot.sinks.push(entry);
                     fault_point::pass("after-parts");
                 }
             }
@@ -283,7 +284,7 @@ impl Chain {
     pub fn end(&mut self, n: u64) -> Result<Frozen, Error> {
         self.end_node(0)?;
         fault_point::pass("end-of-input");
-        self.snapshot(n)
+        self.snapshot(n, true)
     }
 
     fn end_node(&mut self, at: usize) -> Result<(), Error> {

@@ -48,7 +48,7 @@ sinks:
     input: daily
     file: {dir: out/delays, format: json}
   rejects:
-    file: {dir: out/rejects}
+    file: {dir: out/rejects, roll: {size: 1MiB, age: 0s}}
 "#,
     r#"---
 # Anchors, two inputs, a list, block text.
@@ -223,7 +223,11 @@ fn a_job_with_everything() {
         job.sinks[0].connector,
         SinkConnector::File {
             dir,
-            format: SinkFormat::Json
+            format: SinkFormat::Json,
+            roll: Roll {
+                size: 128 << 20,
+                age: Duration::from_secs(600)
+            },
         }
     );
     assert!(job.sinks[1].inputs.is_empty());
