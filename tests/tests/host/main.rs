@@ -20,3 +20,4 @@ mod stopping;
 mod storage_unavailable;
 mod streams;
 mod verbs;
+mod watched;

@@ -195,11 +195,6 @@ fn what_comes_later_is_refused_by_name() {
             "kafka: {topic: t}",
             "kafka",
         ),
-        (
-            "generator: {records: 4000, keys: 20, splits: 1, step: 5ms}",
-            "file: {paths: [x], watch: true}",
-            "watch",
-        ),
     ];
     for (from, to, name) in later {
         let changed = good.replace(from, to);

@@ -69,6 +69,7 @@ impl Worker {
             rate: source
                 .rate
                 .map(|rate| rate as f64 / dealt.reading.max(1) as f64),
+            origins: self.origins.clone(),
         };
         let counters = self.counters.clone();
         Ok(SourceTask::new(

@@ -13,6 +13,7 @@ fn source(format: Format, key: Option<KeySelector>, time: Option<(&str, TimeForm
         connector: SourceConnector::File {
             paths: vec![PathBuf::from("/data/*").display().to_string()],
             compression: Compression::Auto,
+            watch: None,
         },
         format,
         key,

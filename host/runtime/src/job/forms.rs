@@ -12,6 +12,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use super::decode::SHAPE;
 use super::file::{
     Component, DeadLetterSection, Edge, ErrorPolicyEntry, ErrorPolicyName, Input, PinnedComponent,
+    WatchEntry, WatchSection,
 };
 use crate::units;
 
@@ -147,6 +148,31 @@ impl ShortForm for ErrorPolicyEntry {
 
     fn full(full: DeadLetterSection) -> Self {
         ErrorPolicyEntry::DeadLetter(full)
+    }
+}
+
+impl<'de> Deserialize<'de> for WatchEntry {
+    fn deserialize<D: Deserializer<'de>>(decoder: D) -> Result<Self, D::Error> {
+        struct Entry;
+        impl<'de> Visitor<'de> for Entry {
+            type Value = WatchEntry;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false` or fields (`{every: 1s}`)")
+            }
+
+            fn visit_bool<E: Error>(self, on: bool) -> Result<WatchEntry, E> {
+                Ok(WatchEntry::Switch(on))
+            }
+
+            fn visit_newtype_struct<D: Deserializer<'de>>(
+                self,
+                decoder: D,
+            ) -> Result<WatchEntry, D::Error> {
+                WatchSection::deserialize(decoder).map(WatchEntry::On)
+            }
+        }
+        decoder.deserialize_newtype_struct(SHAPE, Entry)
     }
 }
 

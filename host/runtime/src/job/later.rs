@@ -26,11 +26,6 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("CheckpointSection", "savepoint_dir", "leave it out"),
     ("CheckpointSection", "savepoints", "leave it out"),
     ("SourceEntry", "kafka", "use `file`, `stdin` or `generator`"),
-    (
-        "FileSource",
-        "watch",
-        "leave it out; the files that are there at the start are read",
-    ),
     ("SinkEntry", "kafka", "use `file`, `stdout` or `blackhole`"),
     (
         "SinkEntry",

@@ -226,6 +226,8 @@ pub enum SourceConnector {
         paths: Vec<String>,
         /// How they are compressed.
         compression: Compression,
+        /// How often to look for files that have appeared; `None`: those that are there at the start are all.
+        watch: Option<Duration>,
     },
     /// Standard input; cannot be replayed.
     Stdin,

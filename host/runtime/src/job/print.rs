@@ -197,7 +197,11 @@ fn format(map: Map, format: &Format) -> Map {
 
 fn source(source: &Source) -> Out {
     let (connector, settings) = match &source.connector {
-        SourceConnector::File { paths, compression } => {
+        SourceConnector::File {
+            paths,
+            compression,
+            watch,
+        } => {
             let paths = paths.iter().map(|path| Out::from(path.as_str())).collect();
             let map = Map::default().with("paths", Out::List(paths)).with(
                 "compression",
@@ -207,6 +211,10 @@ fn source(source: &Source) -> Out {
                     Compression::Gzip => "gzip",
                     Compression::Zstd => "zstd",
                 }),
+            );
+            let map = map.maybe(
+                "watch",
+                watch.map(|every| Map::default().with("every", every)),
             );
             ("file", format(map, &source.format))
         }

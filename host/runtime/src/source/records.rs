@@ -108,10 +108,11 @@ impl Decoding {
 }
 
 impl Records {
-    /// Split number `split` from where `framer` stands, with the header that was read before it if there was one.
+    /// Split number `split`, which is `origin_split` among all of the job's, from where `framer` stands, with the header that was read
+    /// before it if there was one.
     pub(super) fn new(
         split: u32,
-        first_split: u32,
+        origin_split: u32,
         name: &str,
         framer: Framer,
         columns: Option<Columns>,
@@ -119,7 +120,7 @@ impl Records {
     ) -> Records {
         Records {
             split,
-            origin_split: first_split.saturating_add(split),
+            origin_split,
             name: name.to_owned(),
             framer,
             columns,

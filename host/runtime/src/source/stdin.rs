@@ -116,7 +116,7 @@ impl Stdin {
             let framer = Framer::continued(decoding.format(), position.at, position.line);
             let mut begun = Records::new(
                 state.split,
-                first_split,
+                first_split.saturating_add(state.split),
                 &state.name,
                 framer,
                 columns,

@@ -10,7 +10,7 @@ use crate::batch::{MAX_ROWS, NO_TIME, Origin, hash_of};
 use crate::channel::{Barrier, Closed, Element};
 use crate::clock;
 use crate::exchange::Exchange;
-use crate::metrics::Counters;
+use crate::metrics::{Counters, Origins};
 use crate::source::{Emit, Progress, Reader};
 use crate::watermark::SplitWatermarks;
 
@@ -111,6 +111,7 @@ struct Outlets {
     records: Vec<Exchange>,
     dead_letters: Vec<Exchange>,
     watermarks: SplitWatermarks,
+    origins: Arc<Origins>,
     /// Records this read may still emit.
     allowance: usize,
     emitted: usize,
@@ -173,6 +174,10 @@ impl Emit for Outlets {
         self.watermarks.done(split);
     }
 
+    fn origin(&mut self, name: &str) -> u32 {
+        self.origins.add(name, "line")
+    }
+
     fn full(&self) -> bool {
         self.emitted >= self.allowance || self.closed
     }
@@ -222,6 +227,8 @@ pub struct SourceSettings {
     pub idle_after: Duration,
     /// Records a second for this subtask.
     pub rate: Option<f64>,
+    /// Where the names of inputs go that are found while the job runs.
+    pub origins: Arc<Origins>,
 }
 
 impl SourceTask {
@@ -246,6 +253,7 @@ impl SourceTask {
                 records,
                 dead_letters,
                 watermarks,
+                origins: settings.origins,
                 allowance: 0,
                 emitted: 0,
                 dead: 0,
@@ -312,7 +320,10 @@ impl SourceTask {
     /// Nothing to read: waits a little, and says so downstream once it lasts.
     fn rest(&mut self, now: Instant) -> Result<(), Closed> {
         let since = *self.idle_since.get_or_insert(now);
-        if !self.is_idle && now.saturating_duration_since(since) >= self.idle_after {
+        // Without an input so far there is nothing to wait for.
+        let at_once = self.watermark == NO_TIME && !self.outlets.watermarks.any_open();
+        let lasts = now.saturating_duration_since(since) >= self.idle_after;
+        if !self.is_idle && (at_once || lasts) {
             self.send_watermark()?;
             self.is_idle = true;
             self.outlets.control(&Element::Idle)?;

@@ -6,7 +6,7 @@ use super::{Check, Kind};
 use crate::batch::MAX_RECORD_BYTES;
 use crate::job::file::{
     CompressionName, CsvSection, EventTimeSection, FileSource, FormatName, GeneratorSource,
-    SourceEntry, TimeFormatName,
+    SourceEntry, TimeFormatName, WatchEntry,
 };
 use crate::job::forms::{Count, DurationText, OneOrMany};
 use crate::job::model::{
@@ -28,6 +28,8 @@ const MAX_KEY_POINTERS: usize = 16;
 const MAX_SPLITS: u64 = 32_768;
 
 const DEFAULT_IDLE: Duration = Duration::from_secs(30);
+
+const DEFAULT_WATCH: Duration = Duration::from_secs(1);
 
 impl Check<'_> {
     /// `paths` counts those of all sources.
@@ -142,12 +144,21 @@ impl Check<'_> {
             Some(CompressionName::Gzip) => Compression::Gzip,
             Some(CompressionName::Zstd) => Compression::Zstd,
         };
+        let every = ["sources", id, "file", "watch", "every"];
+        let watch = match raw.watch {
+            None | Some(WatchEntry::Switch(false)) => None,
+            Some(WatchEntry::Switch(true)) => Some(DEFAULT_WATCH),
+            Some(WatchEntry::On(section)) => {
+                Some(self.duration(&every, section.every, DEFAULT_WATCH))
+            }
+        };
         let format = self.format(&["sources", id, "file"], raw.format, raw.csv)?;
         let all = !raw.paths.is_empty() && absolute.len() == raw.paths.len();
         all.then_some((
             SourceConnector::File {
                 paths: absolute,
                 compression,
+                watch,
             },
             format,
         ))

@@ -54,6 +54,28 @@ pub(in crate::job) struct FileSource {
     /// How CSV is written.
     #[serde(default, deserialize_with = "lenient")]
     pub csv: Option<CsvSection>,
+    /// Whether files that appear later are read as well, so that the input has no end. Default: false.
+    #[serde(default, deserialize_with = "lenient")]
+    pub watch: Option<WatchEntry>,
+}
+
+/// Whether files that appear later are read.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(in crate::job) enum WatchEntry {
+    /// Whether they are.
+    Switch(bool),
+    /// They are, looked for at an interval.
+    On(WatchSection),
+}
+
+/// Files that appear later are read.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::job) struct WatchSection {
+    /// How often to look for them. Default: 1s.
+    #[serde(default, deserialize_with = "lenient")]
+    pub every: Option<DurationText>,
 }
 
 /// Standard input.

@@ -82,10 +82,12 @@ sinks:
 "#,
     // JSON is YAML.
     "{\"version\": 1, \"job\": \"j\", \"restart\": {\"strategy\": \"fixed\", \"delay\": \"1m30s\", \"give_up_after\": 2},\n\
-     \t\"sources\": {\"in\": {\"file\": {\"paths\": [\"/x/*.json\"], \"format\": \"json\", \"compression\": \"none\"}}},\n\
+     \t\"sources\": {\"in\": {\"file\": {\"paths\": [\"/x/*.json\"], \"format\": \"json\", \"compression\": \"none\", \"watch\": true}}},\n\
      \t\"sinks\": {\"out\": {\"input\": \"in\", \"stdout\": {}}}}\n",
     "version: 1\njob: j\ndelivery: at-most-once\nrestart: {strategy: none}\nsources: {in: {stdin: {format: csv}, key: /a}}\n\
      operators: {op: {component: a.wasm, input: {from: in, exchange: by-key}}}\nsinks: {out: {input: op, stdout: {}, parallelism: 1}}\n",
+    "version: 1\njob: j\nsources: {w: {file: {paths: [w/*], watch: {every: 5s}}}, v: {file: {paths: [v/*], watch: false}}}\n\
+     sinks: {out: {input: [w, v], stdout: {}}}\n",
 ];
 
 fn good(text: &str) -> Job {
@@ -139,7 +141,8 @@ fn a_job_with_everything() {
         source.connector,
         SourceConnector::File {
             paths,
-            compression: Compression::Auto
+            compression: Compression::Auto,
+            watch: None
         }
     );
     let null = Some("NA".to_owned());

@@ -25,6 +25,7 @@ pub(in crate::source) fn source(paths: &[&str], format: Format) -> Source {
         connector: SourceConnector::File {
             paths: paths.iter().map(|&path| path.to_owned()).collect(),
             compression: Compression::Auto,
+            watch: None,
         },
         format,
         key: None,

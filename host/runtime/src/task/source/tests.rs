@@ -50,6 +50,7 @@ fn task(until: i64, rate: Option<f64>) -> (SourceTask, Arc<SourceControl>, Inbox
         out_of_order: 10,
         idle_after: Duration::MAX,
         rate,
+        origins: Arc::default(),
     };
     let task = SourceTask::new(
         settings,
