@@ -145,9 +145,9 @@ operators:
       right: b
 sinks:
   ledger-lines: {{input: ledger.ledger, file: {{dir: out/ledger, format: json, roll: {{age: 0s}}}}}}
-  window-lines: {{input: ledger.windows, file: {{dir: out/windows, format: json}}}}
+  window-lines: {{input: ledger.windows, file: {{dir: out/windows, format: json, compression: zstd}}}}
   again-lines: {{input: [again.ledger, again.windows], parallelism: 2, file: {{dir: out/again, format: json, roll: {{size: 16KiB}}}}}}
-  pairs: {{input: both, parallelism: 1, file: {{dir: out/pairs}}}}
+  pairs: {{input: both, parallelism: 1, file: {{dir: out/pairs, compression: gzip}}}}
   copy: {{input: c, file: {{dir: out/copy, format: json, roll: {{age: 0s}}}}}}
 "
             )
@@ -176,7 +176,7 @@ operators:
     config: {{window_millis: 500, pulse_millis: 20}}
 sinks:
   ledger-lines: {{input: ledger.ledger, file: {{dir: out/ledger, format: json, roll: {{size: 8KiB, age: 200ms}}}}}}
-  window-lines: {{input: ledger.windows, parallelism: 3, file: {{dir: out/windows, format: json}}}}
+  window-lines: {{input: ledger.windows, parallelism: 3, file: {{dir: out/windows, format: json, compression: gzip}}}}
   rejects: {{file: {{dir: out/rejects, format: json, roll: {{age: 0s}}}}}}
 "
             )

@@ -315,6 +315,45 @@ pub(super) struct FileSink {
     /// When a file is complete and another is begun.
     #[serde(default, deserialize_with = "lenient")]
     pub roll: Option<RollSection>,
+    /// How the files are compressed. Default: none.
+    #[serde(default, deserialize_with = "lenient")]
+    pub compression: Option<SinkCompressionEntry>,
+}
+
+/// How files are compressed.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(super) enum SinkCompressionEntry {
+    /// By a word, at the default level.
+    Method(SinkCompressionName),
+    /// At a level.
+    Section(SinkCompressionSection),
+}
+
+/// How files are compressed.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum SinkCompressionName {
+    /// Not compressed.
+    #[default]
+    None,
+    /// gzip.
+    Gzip,
+    /// zstd.
+    Zstd,
+}
+
+/// How files are compressed, and how hard.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SinkCompressionSection {
+    /// gzip or zstd.
+    #[serde(deserialize_with = "lenient")]
+    pub method: SinkCompressionName,
+    /// From fast to small: 1 to 9 for gzip, default 6; 1 to 19 for zstd, default 3.
+    #[serde(default, deserialize_with = "lenient")]
+    #[schemars(range(min = 1, max = 19))]
+    pub level: Option<u64>,
 }
 
 /// When a file is complete and another is begun.

@@ -12,7 +12,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use super::decode::SHAPE;
 use super::file::{
     Component, DeadLetterSection, Edge, ErrorPolicyEntry, ErrorPolicyName, Input, PinnedComponent,
-    WatchEntry, WatchSection,
+    SinkCompressionEntry, SinkCompressionName, SinkCompressionSection, WatchEntry, WatchSection,
 };
 use crate::units;
 
@@ -151,6 +151,26 @@ impl ShortForm for ErrorPolicyEntry {
     }
 }
 
+impl ShortForm for SinkCompressionEntry {
+    type Full = SinkCompressionSection;
+    const EXPECTED: &'static str = "`none`, `gzip`, `zstd` or `{method: zstd, level: 9}`";
+
+    fn short<E: Error>(text: &str) -> Result<Self, E> {
+        SinkCompressionName::deserialize(StrDeserializer::<E>::new(text))
+            .map(SinkCompressionEntry::Method)
+            .map_err(|_: E| {
+                E::custom(format!(
+                    "unknown compression `{text}`\nit is {}",
+                    Self::EXPECTED
+                ))
+            })
+    }
+
+    fn full(full: SinkCompressionSection) -> Self {
+        SinkCompressionEntry::Section(full)
+    }
+}
+
 impl<'de> Deserialize<'de> for WatchEntry {
     fn deserialize<D: Deserializer<'de>>(decoder: D) -> Result<Self, D::Error> {
         struct Entry;
@@ -185,7 +205,7 @@ macro_rules! deserialize_short_form {
         }
     )*};
 }
-deserialize_short_form!(Input, Component, ErrorPolicyEntry);
+deserialize_short_form!(Input, Component, ErrorPolicyEntry, SinkCompressionEntry);
 
 /// A `T`, or a list of them.
 #[derive(JsonSchema)]

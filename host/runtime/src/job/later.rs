@@ -27,16 +27,6 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("CheckpointSection", "savepoints", "leave it out"),
     ("SourceEntry", "kafka", "use `file`, `stdin` or `generator`"),
     ("SinkEntry", "kafka", "use `file`, `stdout` or `blackhole`"),
-    (
-        "SinkEntry",
-        "compression",
-        "leave it out; files are not compressed",
-    ),
-    (
-        "FileSink",
-        "compression",
-        "leave it out; files are not compressed",
-    ),
 ];
 
 /// Values: the raw enumeration they would belong to, the value (or the key of its fields), and what to do without them.

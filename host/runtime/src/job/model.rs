@@ -432,11 +432,30 @@ pub enum SinkConnector {
         format: SinkFormat,
         /// When a part is complete.
         roll: Roll,
+        /// How parts are compressed.
+        compression: SinkCompression,
     },
     /// Standard output, one value a line.
     Stdout,
     /// Counts and drops.
     Blackhole,
+}
+
+/// How the parts of a file sink are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinkCompression {
+    /// Not at all.
+    None,
+    /// gzip, a member a checkpoint; files end in `.gz`.
+    Gzip {
+        /// 1 to 9.
+        level: u8,
+    },
+    /// zstd, a frame a checkpoint; files end in `.zst`.
+    Zstd {
+        /// 1 to 19.
+        level: u8,
+    },
 }
 
 /// When a part of a file sink is complete, and the next record begins another.

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::model::{
     Compression, Delivery, ErrorPolicy, Exchange, Format, Input, Job, KeySelector, Limits, NullKey,
-    Operator, Restart, Sink, SinkConnector, SinkFormat, Source, SourceConnector, TimeFormat,
+    Operator, Restart, Sink, SinkCompression, SinkConnector, SinkFormat, Source, SourceConnector,
+    TimeFormat,
 };
 use crate::units::{ByteSize, format_duration};
 
@@ -359,7 +360,23 @@ fn sink(sink: &Sink) -> Out {
     let all: Vec<_> = sink.inputs.iter().collect();
     let map = Map::default().maybe("input", (!all.is_empty()).then(|| inputs(all)));
     let map = match &sink.connector {
-        SinkConnector::File { dir, format, roll } => {
+        SinkConnector::File {
+            dir,
+            format,
+            roll,
+            compression,
+        } => {
+            let compressed = |method, level: &u8| {
+                Map::default()
+                    .with("method", word(method))
+                    .with("level", u64::from(*level))
+                    .into()
+            };
+            let compression: Out = match compression {
+                SinkCompression::None => word("none"),
+                SinkCompression::Gzip { level } => compressed("gzip", level),
+                SinkCompression::Zstd { level } => compressed("zstd", level),
+            };
             let format = match format {
                 SinkFormat::Raw => "raw",
                 SinkFormat::Json => "json",
@@ -374,7 +391,8 @@ fn sink(sink: &Sink) -> Out {
                         Map::default()
                             .with("size", word(&ByteSize(roll.size).to_string()))
                             .with("age", roll.age),
-                    ),
+                    )
+                    .with("compression", compression),
             )
         }
         SinkConnector::Stdout => map.with("stdout", Map::default()),

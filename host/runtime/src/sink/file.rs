@@ -2,7 +2,7 @@
 //!
 //! A part is begun with the first record, goes on over as many checkpoints as the sink's [`Roll`] lets it, and is complete at a
 //! barrier, or when it is large enough. At each barrier all of it is on the disk, and the checkpoint records its length: its
-//! writer only ever appends, so that much of it stays what it is, whatever happens to the writer. Its final name is given when it is
+//! writer only ever appends, so that much of it stays what it is, whatever happens to the writer, and can be read by itself. Its final name is given when it is
 //! begun and carries lineage, checkpoint, subtask and a number, none of which ever occurs again in that combination: a part that is
 //! in a committed checkpoint was begun no later than that, and numbers of checkpoints are not reused.
 
@@ -11,9 +11,10 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::compress::Encoder;
 use super::{Author, Error, Prepared, StagedPart, Written, line, parts};
 use crate::batch::Batch;
-use crate::job::model::{Roll, SinkFormat};
+use crate::job::model::{Roll, SinkCompression, SinkFormat};
 use crate::{clock, fault_point};
 
 #[cfg(test)]
@@ -43,43 +44,64 @@ fn create(path: &Path) -> io::Result<Box<dyn Storage>> {
     ))
 }
 
+/// What kind of file a part is.
+#[derive(Clone, Copy, Debug)]
+pub struct PartKind {
+    /// How values are written.
+    pub format: SinkFormat,
+    /// How the file is compressed.
+    pub compression: SinkCompression,
+}
+
 /// The part that is being written.
 struct Part {
     staged: String,
     name: String,
     file: Box<dyn Storage>,
-    buffer: Vec<u8>,
+    encoder: Encoder,
     records: u64,
-    /// In the file and the buffer.
+    /// Written to the file.
     bytes: u64,
-    /// How much of that is on the disk.
-    synced: u64,
+    /// Whether all that was pushed is on the disk.
+    is_synced: bool,
     began: Instant,
     /// Whether a barrier found it open: then a checkpoint may need it, whatever becomes of this attempt.
     promised: bool,
 }
 
 impl Part {
-    fn push(&mut self, line: &[u8]) {
-        self.buffer.extend_from_slice(line);
-        self.buffer.push(b'\n');
+    fn push(&mut self, line: &[u8]) -> io::Result<()> {
+        self.is_synced = false;
         self.records += 1;
-        self.bytes += line.len() as u64 + 1;
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.write_all(&self.buffer)?;
-        self.buffer.clear();
+        self.encoder.push(line)?;
+        self.encoder.push(b"\n")?;
+        if self.encoder.ready().len() >= BUFFER_BYTES {
+            self.flush()?;
+        }
         Ok(())
     }
 
-    /// All of it is on the disk when this returns.
+    /// How large the file is, or will be once it is flushed.
+    fn size(&mut self) -> u64 {
+        self.bytes + self.encoder.ready().len() as u64
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let ready = self.encoder.ready();
+        self.file.write_all(ready)?;
+        self.bytes += ready.len() as u64;
+        ready.clear();
+        Ok(())
+    }
+
+    /// All of it is on the disk when this returns, and can be read as it is.
     fn sync(&mut self) -> io::Result<()> {
-        if self.synced < self.bytes {
+        if !self.is_synced {
+            self.encoder.end_frame()?;
             self.flush()?;
             self.file.flush()?;
             self.file.sync()?;
-            self.synced = self.bytes;
+            self.is_synced = true;
         }
         Ok(())
     }
@@ -91,7 +113,7 @@ impl Part {
 pub struct FileSink {
     sink: String,
     dir: PathBuf,
-    format: SinkFormat,
+    kind: PartKind,
     roll: Roll,
     author: Author,
     create: Create,
@@ -122,11 +144,11 @@ impl std::fmt::Debug for FileSink {
 
 impl FileSink {
     /// The writer of a subtask of the sink called `sink`, into `dir`, which exists by the time that something is written.
-    pub fn new(sink: &str, dir: &Path, format: SinkFormat, roll: Roll, author: Author) -> FileSink {
+    pub fn new(sink: &str, dir: &Path, kind: PartKind, roll: Roll, author: Author) -> FileSink {
         FileSink {
             sink: sink.to_owned(),
             dir: dir.to_owned(),
-            format,
+            kind,
             roll,
             author,
             create,
@@ -186,7 +208,7 @@ impl FileSink {
 
     fn try_write(&mut self, batch: &Batch) -> Result<(), Error> {
         for row in 0..batch.len() {
-            let value = line::value(&self.sink, self.format, batch, row)?;
+            let value = line::value(&self.sink, self.kind.format, batch, row)?;
             let part = match &mut self.part {
                 Some(part) => part,
                 None => {
@@ -194,16 +216,13 @@ impl FileSink {
                     self.part.insert(part)
                 }
             };
-            part.push(value);
+            part.push(value)
+                .map_err(|cause| cannot_write(&self.sink, &self.dir.join(&part.staged), cause))?;
             self.written.records += 1;
             self.written.bytes += value.len() as u64 + 1;
-            if part.bytes >= self.roll.size {
+            if part.size() >= self.roll.size {
                 self.complete()?;
                 fault_point::pass("mid-interval");
-            } else if part.buffer.len() >= BUFFER_BYTES {
-                part.flush().map_err(|cause| {
-                    cannot_write(&self.sink, &self.dir.join(&part.staged), cause)
-                })?;
             }
         }
         Ok(())
@@ -213,19 +232,19 @@ impl FileSink {
         self.begun_since += 1;
         loop {
             self.begun += 1;
-            let staged = parts::staged_name(&self.author, self.begun, self.format);
+            let staged = parts::staged_name(&self.author, self.begun, self.kind);
             let path = self.dir.join(&staged);
             match (self.create)(&path) {
                 Ok(file) => {
                     self.names_unsynced = true;
                     return Ok(Part {
                         staged,
-                        name: parts::final_name(&self.author, self.begun_since, self.format),
+                        name: parts::final_name(&self.author, self.begun_since, self.kind),
                         file,
-                        buffer: Vec::with_capacity(BUFFER_BYTES),
+                        encoder: Encoder::new(self.kind.compression),
                         records: 0,
                         bytes: 0,
-                        synced: 0,
+                        is_synced: true,
                         began: clock::now(),
                         promised: false,
                     });

@@ -11,13 +11,14 @@ use crate::batch::{Batch, Origin};
 use crate::job::model::{self, SinkConnector};
 
 mod blackhole;
+mod compress;
 mod file;
 mod line;
 pub mod parts;
 mod stdout;
 
 pub use blackhole::Blackhole;
-pub use file::FileSink;
+pub use file::{FileSink, PartKind};
 pub use stdout::StdoutSink;
 
 /// A part of a file sink's output, named by a manifest, under its hidden name.
@@ -138,8 +139,17 @@ pub enum Writer {
 pub fn open(sink: &model::Sink, author: Author) -> Result<Writer, Error> {
     let id = sink.id.as_str();
     Ok(match &sink.connector {
-        SinkConnector::File { dir, format, roll } => {
-            Writer::File(FileSink::new(id, dir, *format, *roll, author))
+        SinkConnector::File {
+            dir,
+            format,
+            roll,
+            compression,
+        } => {
+            let kind = PartKind {
+                format: *format,
+                compression: *compression,
+            };
+            Writer::File(FileSink::new(id, dir, kind, *roll, author))
         }
         SinkConnector::Stdout => Writer::Stdout(StdoutSink::open(id)?),
         SinkConnector::Blackhole => Writer::Blackhole(Blackhole::default()),
@@ -200,7 +210,7 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::batch::NO_TIME;
-    use crate::job::model::{NodeId, Place, Roll, SinkFormat};
+    use crate::job::model::{NodeId, Place, Roll, SinkCompression, SinkFormat};
 
     /// Subtask 2 of attempt 1.
     fn author() -> Author {
@@ -263,6 +273,7 @@ mod tests {
             dir: dir.path().to_owned(),
             format: SinkFormat::Raw,
             roll: Roll::default(),
+            compression: SinkCompression::None,
         };
         let mut writer = open(&sink(connector), author()).unwrap();
         writer.write(&lines(&["a", "b"])).unwrap();

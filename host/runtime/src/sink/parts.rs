@@ -8,25 +8,41 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 
-use super::{Author, Error, StagedPart};
+use super::{Author, Error, PartKind, StagedPart};
 use crate::checkpoint::outputs::Adoption;
 use crate::fault_point;
-use crate::job::model::SinkFormat;
+use crate::job::model::{SinkCompression, SinkFormat};
 
 #[cfg(test)]
 mod tests;
 
 const EXTENSIONS: [&str; 2] = ["txt", "jsonl"];
 
-fn extension(format: SinkFormat) -> &'static str {
-    match format {
+/// What follows them where a part is compressed.
+const COMPRESSED: [&str; 3] = ["", ".gz", ".zst"];
+
+fn extension(kind: PartKind) -> String {
+    let format = match kind.format {
         SinkFormat::Raw => EXTENSIONS[0],
         SinkFormat::Json => EXTENSIONS[1],
-    }
+    };
+    let compression = match kind.compression {
+        SinkCompression::None => COMPRESSED[0],
+        SinkCompression::Gzip { .. } => COMPRESSED[1],
+        SinkCompression::Zstd { .. } => COMPRESSED[2],
+    };
+    format!("{format}{compression}")
+}
+
+fn is_extension(text: &str) -> bool {
+    let formats = EXTENSIONS
+        .iter()
+        .filter_map(|format| text.strip_prefix(format));
+    formats.into_iter().any(|rest| COMPRESSED.contains(&rest))
 }
 
 /// The name of the `number`th part of an attempt's subtask while it is staged: hidden, so that no pattern finds it.
-pub(super) fn staged_name(author: &Author, number: u64, format: SinkFormat) -> String {
+pub(super) fn staged_name(author: &Author, number: u64, kind: PartKind) -> String {
     let Author {
         lineage,
         attempt,
@@ -35,13 +51,13 @@ pub(super) fn staged_name(author: &Author, number: u64, format: SinkFormat) -> S
     } = author;
     format!(
         ".part-{lineage}-{attempt}-{subtask:03}-{number:06}.{}",
-        extension(format)
+        extension(kind)
     )
 }
 
 /// The name, once it is published, of the `number`th part that was begun before checkpoint [`Author::next_n`] and after the one
 /// before it.
-pub(super) fn final_name(author: &Author, number: u64, format: SinkFormat) -> String {
+pub(super) fn final_name(author: &Author, number: u64, kind: PartKind) -> String {
     let Author {
         lineage,
         subtask,
@@ -50,7 +66,7 @@ pub(super) fn final_name(author: &Author, number: u64, format: SinkFormat) -> St
     } = author;
     format!(
         "part-{lineage}-{next_n:06}-{subtask:03}-{number:03}.{}",
-        extension(format)
+        extension(kind)
     )
 }
 
@@ -65,7 +81,7 @@ enum Staged<'a> {
 fn parse_staged(name: &str) -> Option<Staged<'_>> {
     let rest = name.strip_prefix(".part-")?;
     let (stem, extension) = rest.split_once('.')?;
-    if !EXTENSIONS.contains(&extension) {
+    if !is_extension(extension) {
         return None;
     }
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

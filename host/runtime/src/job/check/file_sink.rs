@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::Check;
-use crate::job::file::{FileSink, RollSection, SinkFormatName};
+use crate::job::file::{
+    FileSink, RollSection, SinkCompressionEntry, SinkCompressionName, SinkFormatName,
+};
 use crate::job::forms::{DurationText, SizeText};
-use crate::job::model::{Roll, SinkConnector, SinkFormat};
+use crate::job::model::{Roll, SinkCompression, SinkConnector, SinkFormat};
 use crate::job::wording::subject;
 
 impl Check<'_> {
@@ -22,11 +24,36 @@ impl Check<'_> {
             Some(SinkFormatName::Json) => SinkFormat::Json,
         };
         let roll = self.roll(&path("roll"), raw.roll, interval);
+        let compression = self.compression(&path("compression"), raw.compression);
         Some(SinkConnector::File {
             dir: self.absolute(&path("dir"), &raw.dir)?,
             format,
             roll,
+            compression,
         })
+    }
+
+    fn compression(&self, path: &[&str], raw: Option<SinkCompressionEntry>) -> SinkCompression {
+        let (method, level) = match raw {
+            None => (SinkCompressionName::None, None),
+            Some(SinkCompressionEntry::Method(method)) => (method, None),
+            Some(SinkCompressionEntry::Section(section)) => (section.method, section.level),
+        };
+        let path = [path, &["level"]].concat();
+        match method {
+            SinkCompressionName::None => {
+                if level.is_some() {
+                    self.misplaced(&path, "needs `method: gzip` or `method: zstd`");
+                }
+                SinkCompression::None
+            }
+            SinkCompressionName::Gzip => SinkCompression::Gzip {
+                level: self.number(&path, level, 1..=9, 6) as u8,
+            },
+            SinkCompressionName::Zstd => SinkCompression::Zstd {
+                level: self.number(&path, level, 1..=19, 3) as u8,
+            },
+        }
     }
 
     fn roll(&self, path: &[&str], raw: Option<RollSection>, interval: Duration) -> Roll {

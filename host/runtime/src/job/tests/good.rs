@@ -46,9 +46,9 @@ operators:
 sinks:
   delays:
     input: daily
-    file: {dir: out/delays, format: json}
+    file: {dir: out/delays, format: json, compression: zstd}
   rejects:
-    file: {dir: out/rejects, roll: {size: 1MiB, age: 0s}}
+    file: {dir: out/rejects, roll: {size: 1MiB, age: 0s}, compression: {method: gzip, level: 9}}
 "#,
     r#"---
 # Anchors, two inputs, a list, block text.
@@ -231,6 +231,7 @@ fn a_job_with_everything() {
                 size: 128 << 20,
                 age: Duration::from_secs(600)
             },
+            compression: SinkCompression::Zstd { level: 3 },
         }
     );
     assert!(job.sinks[1].inputs.is_empty());

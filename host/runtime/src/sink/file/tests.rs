@@ -25,7 +25,11 @@ fn author() -> Author {
 }
 
 fn rolling(dir: &Path, format: SinkFormat, roll: Roll) -> FileSink {
-    FileSink::new("out", dir, format, roll, author())
+    let kind = PartKind {
+        format,
+        compression: SinkCompression::None,
+    };
+    FileSink::new("out", dir, kind, roll, author())
 }
 
 fn sink(dir: &Path, format: SinkFormat) -> FileSink {
@@ -189,6 +193,41 @@ fn a_part_is_complete_as_soon_as_it_is_large_enough_and_none_is_without_records(
         ]
     );
     assert_eq!(content(dir.path(), &open.staged), "90\n345678\n");
+}
+
+#[test]
+fn a_compressed_part_can_be_read_as_far_as_any_checkpoint_has_it() {
+    for (compression, end) in [
+        (SinkCompression::Gzip { level: 6 }, ".txt.gz"),
+        (SinkCompression::Zstd { level: 3 }, ".txt.zst"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sink = rolling(dir.path(), SinkFormat::Raw, NEVER);
+        sink.kind.compression = compression;
+        let mut lengths = Vec::new();
+        for checkpoint in 1..5 {
+            sink.write(&lines(&["a line"; 1_000])).unwrap();
+            let open = sink.prepare(checkpoint, false).unwrap().open.unwrap();
+            assert_eq!(open.records, checkpoint * 1_000);
+            lengths.push((open, checkpoint as usize));
+        }
+        for (open, thousands) in lengths {
+            let taken = parts::adopt(std::slice::from_ref(&open), 10 + open.records).unwrap();
+            let taken = taken.unwrap().remove(0);
+            assert!(taken.name.ends_with(end), "{}", taken.name);
+            let bytes = fs::read(dir.path().join(&taken.staged)).unwrap();
+            assert_eq!(bytes.len() as u64, open.bytes);
+            let mut text = String::new();
+            if end == ".txt.gz" {
+                let mut decoder = flate2::read::MultiGzDecoder::new(&bytes[..]);
+                io::Read::read_to_string(&mut decoder, &mut text).unwrap();
+            } else {
+                text = String::from_utf8(zstd::decode_all(&bytes[..]).unwrap()).unwrap();
+            }
+            assert_eq!(text, "a line\n".repeat(thousands * 1_000));
+        }
+        assert_eq!(sink.written().bytes, 4_000 * 7, "of values, not of files");
+    }
 }
 
 #[test]

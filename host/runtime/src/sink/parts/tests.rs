@@ -2,6 +2,16 @@ use std::path::PathBuf;
 
 use super::*;
 
+const RAW: PartKind = PartKind {
+    format: SinkFormat::Raw,
+    compression: SinkCompression::None,
+};
+
+const JSON: PartKind = PartKind {
+    format: SinkFormat::Json,
+    compression: SinkCompression::Zstd { level: 3 },
+};
+
 /// Subtask 1 in attempt 3, before checkpoint `next_n`.
 fn author(next_n: u64) -> Author {
     Author {
@@ -14,13 +24,13 @@ fn author(next_n: u64) -> Author {
 
 /// A part of checkpoint `number`, staged in `dir` with `content`.
 fn stage(dir: &Path, number: u64, content: &str) -> StagedPart {
-    let staged = staged_name(&author(number), number, SinkFormat::Raw);
+    let staged = staged_name(&author(number), number, RAW);
     fs::write(dir.join(&staged), content).unwrap();
     StagedPart {
         sink: "out".to_owned(),
         dir: dir.to_owned(),
         staged,
-        name: final_name(&author(number), 1, SinkFormat::Raw),
+        name: final_name(&author(number), 1, RAW),
         bytes: content.len() as u64,
         records: 1,
     }
@@ -45,23 +55,18 @@ fn listing(dir: &Path) -> Vec<(String, String)> {
 fn published(contents: &[(u64, &str)]) -> Vec<(String, String)> {
     contents
         .iter()
-        .map(|&(number, content)| {
-            (
-                final_name(&author(number), 1, SinkFormat::Raw),
-                content.to_owned(),
-            )
-        })
+        .map(|&(number, content)| (final_name(&author(number), 1, RAW), content.to_owned()))
         .collect()
 }
 
 #[test]
 fn names() {
     assert_eq!(
-        staged_name(&author(1), 45, SinkFormat::Json),
-        ".part-7c1e0000-3-001-000045.jsonl"
+        staged_name(&author(1), 45, JSON),
+        ".part-7c1e0000-3-001-000045.jsonl.zst"
     );
     assert_eq!(
-        final_name(&author(12), 3, SinkFormat::Raw),
+        final_name(&author(12), 3, RAW),
         "part-7c1e0000-000012-001-003.txt"
     );
     let large = Author {
@@ -69,12 +74,16 @@ fn names() {
         ..author(1_234_567)
     };
     assert_eq!(
-        final_name(&large, 1_000, SinkFormat::Raw),
+        final_name(&large, 1_000, RAW),
         "part-7c1e0000-1234567-1000-1000.txt"
     );
     for (name, staged) in [
         (".part-7c1e0000-12-003-000045.jsonl", true),
         (".part-7c1e0000-12-003-000045.txt", true),
+        (".part-7c1e0000-12-003-000045.txt.gz", true),
+        (".part-7c1e0000-12-003-000045.jsonl.zst", true),
+        (".part-7c1e0000-12-003-000045.jsonl.bz2", false),
+        (".part-7c1e0000-12-003-000045.gz", false),
         (".part-probe-123.txt", true),
         ("part-7c1e0000-000012-003-001.txt", false),
         (".part-7c1e0000-12-003-000045.txt.txt", false),
