@@ -175,7 +175,7 @@ operators:
     input: [lines, rows]
     config: {{window_millis: 500, pulse_millis: 20}}
 sinks:
-  ledger-lines: {{input: ledger.ledger, file: {{dir: out/ledger, format: json, roll: {{size: 8KiB, age: 200ms}}}}}}
+  ledger-lines: {{input: ledger.ledger, file: {{dir: out/ledger, format: json, roll: {{size: 2KiB, age: 200ms}}}}}}
   window-lines: {{input: ledger.windows, parallelism: 3, file: {{dir: out/windows, format: json, compression: gzip}}}}
   rejects: {{file: {{dir: out/rejects, format: json, roll: {{age: 0s}}}}}}
 "

@@ -21,3 +21,4 @@ mod storage_unavailable;
 mod streams;
 mod verbs;
 mod watched;
+mod written_and_read_again;

@@ -312,6 +312,9 @@ pub(super) struct FileSink {
     /// What a value is. Default: raw.
     #[serde(default, deserialize_with = "lenient")]
     pub format: Option<SinkFormatName>,
+    /// How CSV is written. Required with `format: csv`.
+    #[serde(default, deserialize_with = "lenient")]
+    pub csv: Option<SinkCsvSection>,
     /// When a file is complete and another is begun.
     #[serde(default, deserialize_with = "lenient")]
     pub roll: Option<RollSection>,
@@ -376,6 +379,43 @@ pub(super) enum SinkFormatName {
     Raw,
     /// A line that is a JSON value.
     Json,
+    /// A JSON object, written as a CSV row.
+    Csv,
+}
+
+/// How CSV is written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SinkCsvSection {
+    /// The members of each value that are written, in order.
+    #[serde(deserialize_with = "lenient")]
+    #[schemars(length(min = 1))]
+    pub columns: Vec<String>,
+    /// The character between fields. Default: a comma.
+    #[serde(default, deserialize_with = "lenient")]
+    pub delimiter: Option<String>,
+    /// The character around fields that need it, or `none`. Default: a double quote.
+    #[serde(default, deserialize_with = "lenient")]
+    pub quote: Option<String>,
+    /// What is written for null. Default: nothing.
+    #[serde(default, deserialize_with = "lenient")]
+    pub null: Option<String>,
+    /// Whether each file begins with the names of its columns. Default: true.
+    #[serde(default, deserialize_with = "lenient")]
+    pub header: Option<bool>,
+    /// What happens to a value without one of the members. Default: fail.
+    #[serde(default, deserialize_with = "lenient")]
+    pub missing: Option<MissingName>,
+}
+
+/// What happens to a value without one of the members.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum MissingName {
+    /// The job fails.
+    Fail,
+    /// It is written as null is.
+    Empty,
 }
 
 /// No settings: `{}`.

@@ -11,8 +11,9 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 
 use super::decode::SHAPE;
 use super::file::{
-    Component, DeadLetterSection, Edge, ErrorPolicyEntry, ErrorPolicyName, Input, PinnedComponent,
-    SinkCompressionEntry, SinkCompressionName, SinkCompressionSection, WatchEntry, WatchSection,
+    Component, DeadLetterSection, Edge, ErrorPolicyEntry, ErrorPolicyName, HeaderEntry, Input,
+    PinnedComponent, SinkCompressionEntry, SinkCompressionName, SinkCompressionSection, WatchEntry,
+    WatchSection,
 };
 use crate::units;
 
@@ -168,6 +169,35 @@ impl ShortForm for SinkCompressionEntry {
 
     fn full(full: SinkCompressionSection) -> Self {
         SinkCompressionEntry::Section(full)
+    }
+}
+
+impl<'de> Deserialize<'de> for HeaderEntry {
+    fn deserialize<D: Deserializer<'de>>(decoder: D) -> Result<Self, D::Error> {
+        struct Entry;
+        impl<'de> Visitor<'de> for Entry {
+            type Value = HeaderEntry;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false` or a list of names")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<HeaderEntry, A::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = list.next_element()? {
+                    names.push(name);
+                }
+                Ok(HeaderEntry::Names(names))
+            }
+
+            fn visit_newtype_struct<D: Deserializer<'de>>(
+                self,
+                decoder: D,
+            ) -> Result<HeaderEntry, D::Error> {
+                bool::deserialize(decoder).map(HeaderEntry::Switch)
+            }
+        }
+        decoder.deserialize_newtype_struct(super::decode::LIST, Entry)
     }
 }
 

@@ -278,11 +278,24 @@ pub enum Format {
     Csv {
         /// Between fields.
         delimiter: u8,
-        /// Around fields.
-        quote: u8,
+        /// Around fields; `None`: nothing is quoted, so a row is a line.
+        quote: Option<u8>,
         /// A field equal to this becomes null.
         null: Option<String>,
+        /// Where columns get their names from.
+        header: Header,
     },
+}
+
+/// Where the columns of a CSV file get their names from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// From its first row.
+    First,
+    /// From the job file; the first row is a record.
+    Names(Vec<String>),
+    /// From their positions: `1`, `2` … The first row is a record and says how many there are.
+    Numbered,
 }
 
 /// What becomes the key.
@@ -488,10 +501,29 @@ impl Default for Roll {
 }
 
 /// How a file sink writes values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkFormat {
     /// The value and a newline; a value that contains a newline is an error. Files end in `.txt`.
     Raw,
     /// As raw, and each value must be one JSON text. Files end in `.jsonl`.
     Json,
+    /// Each value is a JSON object, of which some members become a row. Files end in `.csv`.
+    Csv(CsvOutput),
+}
+
+/// How rows are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsvOutput {
+    /// Names of the members that are written, in order.
+    pub columns: Vec<String>,
+    /// Between fields.
+    pub delimiter: u8,
+    /// Around fields that need it; `None`: such a field is refused.
+    pub quote: Option<u8>,
+    /// What stands for null.
+    pub null: String,
+    /// Whether each file begins with the names of its columns.
+    pub header: bool,
+    /// Whether a member that is missing is written as null; otherwise the record is refused.
+    pub missing_is_null: bool,
 }

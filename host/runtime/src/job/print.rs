@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::model::{
-    Compression, Delivery, ErrorPolicy, Exchange, Format, Input, Job, KeySelector, Limits, NullKey,
-    Operator, Restart, Sink, SinkCompression, SinkConnector, SinkFormat, Source, SourceConnector,
-    TimeFormat,
+    Compression, CsvOutput, Delivery, ErrorPolicy, Exchange, Format, Header, Input, Job,
+    KeySelector, Limits, NullKey, Operator, Restart, Sink, SinkCompression, SinkConnector,
+    SinkFormat, Source, SourceConnector, TimeFormat,
 };
 use crate::units::{ByteSize, format_duration};
 
@@ -177,6 +177,35 @@ fn restart(restart: &Restart) -> Out {
     .into()
 }
 
+fn character(byte: u8) -> Out {
+    Out::Text(char::from(byte).to_string())
+}
+
+fn quote_character(quote: Option<u8>) -> Out {
+    quote.map_or_else(|| word("none"), character)
+}
+
+fn texts(texts: &[String]) -> Out {
+    Out::List(texts.iter().map(|text| Out::from(text.as_str())).collect())
+}
+
+fn csv_output(output: &CsvOutput) -> Map {
+    Map::default()
+        .with("columns", texts(&output.columns))
+        .with("delimiter", character(output.delimiter))
+        .with("quote", quote_character(output.quote))
+        .with("null", output.null.as_str())
+        .with("header", word(if output.header { "true" } else { "false" }))
+        .with(
+            "missing",
+            word(if output.missing_is_null {
+                "empty"
+            } else {
+                "fail"
+            }),
+        )
+}
+
 fn format(map: Map, format: &Format) -> Map {
     match format {
         Format::Raw => map.with("format", word("raw")),
@@ -185,12 +214,17 @@ fn format(map: Map, format: &Format) -> Map {
             delimiter,
             quote,
             null,
+            header,
         } => {
-            let text = |byte: &u8| Out::Text(char::from(*byte).to_string());
             let csv = Map::default()
-                .with("delimiter", text(delimiter))
-                .with("quote", text(quote))
+                .with("delimiter", character(*delimiter))
+                .with("quote", quote_character(*quote))
                 .maybe("null", null.as_deref());
+            let csv = match header {
+                Header::First => csv,
+                Header::Numbered => csv.with("header", word("false")),
+                Header::Names(names) => csv.with("header", texts(names)),
+            };
             map.with("format", word("csv")).with("csv", csv)
         }
     }
@@ -377,15 +411,17 @@ fn sink(sink: &Sink) -> Out {
                 SinkCompression::Gzip { level } => compressed("gzip", level),
                 SinkCompression::Zstd { level } => compressed("zstd", level),
             };
-            let format = match format {
-                SinkFormat::Raw => "raw",
-                SinkFormat::Json => "json",
+            let (format, csv) = match format {
+                SinkFormat::Raw => ("raw", None),
+                SinkFormat::Json => ("json", None),
+                SinkFormat::Csv(output) => ("csv", Some(csv_output(output))),
             };
             map.with(
                 "file",
                 Map::default()
                     .with("dir", path(dir))
                     .with("format", word(format))
+                    .maybe("csv", csv)
                     .with(
                         "roll",
                         Map::default()

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::compress::Encoder;
+use super::csv::Rows;
 use super::{Author, Error, Prepared, StagedPart, Written, line, parts};
 use crate::batch::Batch;
 use crate::job::model::{Roll, SinkCompression, SinkFormat};
@@ -45,7 +46,7 @@ fn create(path: &Path) -> io::Result<Box<dyn Storage>> {
 }
 
 /// What kind of file a part is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PartKind {
     /// How values are written.
     pub format: SinkFormat,
@@ -114,6 +115,10 @@ pub struct FileSink {
     sink: String,
     dir: PathBuf,
     kind: PartKind,
+    /// Makes rows of values, where they are not lines as they are.
+    rows: Option<Rows>,
+    /// The row that is being made.
+    row: Vec<u8>,
     roll: Roll,
     author: Author,
     create: Create,
@@ -148,6 +153,11 @@ impl FileSink {
         FileSink {
             sink: sink.to_owned(),
             dir: dir.to_owned(),
+            rows: match &kind.format {
+                SinkFormat::Csv(output) => Some(Rows::new(output.clone())),
+                SinkFormat::Raw | SinkFormat::Json => None,
+            },
+            row: Vec::new(),
             kind,
             roll,
             author,
@@ -208,7 +218,15 @@ impl FileSink {
 
     fn try_write(&mut self, batch: &Batch) -> Result<(), Error> {
         for row in 0..batch.len() {
-            let value = line::value(&self.sink, self.kind.format, batch, row)?;
+            let mut made = std::mem::take(&mut self.row);
+            made.clear();
+            let line = match &mut self.rows {
+                Some(rows) => {
+                    rows.row(&self.sink, batch, row, &mut made)?;
+                    &made[..]
+                }
+                None => line::value(&self.sink, &self.kind.format, batch, row)?,
+            };
             let part = match &mut self.part {
                 Some(part) => part,
                 None => {
@@ -216,10 +234,11 @@ impl FileSink {
                     self.part.insert(part)
                 }
             };
-            part.push(value)
+            part.push(line)
                 .map_err(|cause| cannot_write(&self.sink, &self.dir.join(&part.staged), cause))?;
             self.written.records += 1;
-            self.written.bytes += value.len() as u64 + 1;
+            self.written.bytes += line.len() as u64 + 1;
+            self.row = made;
             if part.size() >= self.roll.size {
                 self.complete()?;
                 fault_point::pass("mid-interval");
@@ -232,16 +251,24 @@ impl FileSink {
         self.begun_since += 1;
         loop {
             self.begun += 1;
-            let staged = parts::staged_name(&self.author, self.begun, self.kind);
+            let staged = parts::staged_name(&self.author, self.begun, &self.kind);
             let path = self.dir.join(&staged);
             match (self.create)(&path) {
                 Ok(file) => {
                     self.names_unsynced = true;
+                    let mut encoder = Encoder::new(self.kind.compression);
+                    if let Some(rows) = &self.rows {
+                        let mut header = Vec::new();
+                        rows.header(&mut header);
+                        encoder
+                            .push(&header)
+                            .map_err(|cause| cannot_write(&self.sink, &path, cause))?;
+                    }
                     return Ok(Part {
                         staged,
-                        name: parts::final_name(&self.author, self.begun_since, self.kind),
+                        name: parts::final_name(&self.author, self.begun_since, &self.kind),
                         file,
-                        encoder: Encoder::new(self.kind.compression),
+                        encoder,
                         records: 0,
                         bytes: 0,
                         is_synced: true,

@@ -12,6 +12,7 @@ use crate::job::model::{self, SinkConnector};
 
 mod blackhole;
 mod compress;
+mod csv;
 mod file;
 mod line;
 pub mod parts;
@@ -124,7 +125,7 @@ impl Error {
 #[derive(Debug)]
 pub enum Writer {
     /// Files.
-    File(FileSink),
+    File(Box<FileSink>),
     /// Standard output.
     Stdout(StdoutSink),
     /// Nothing.
@@ -146,10 +147,10 @@ pub fn open(sink: &model::Sink, author: Author) -> Result<Writer, Error> {
             compression,
         } => {
             let kind = PartKind {
-                format: *format,
+                format: format.clone(),
                 compression: *compression,
             };
-            Writer::File(FileSink::new(id, dir, kind, *roll, author))
+            Writer::File(Box::new(FileSink::new(id, dir, kind, *roll, author)))
         }
         SinkConnector::Stdout => Writer::Stdout(StdoutSink::open(id)?),
         SinkConnector::Blackhole => Writer::Blackhole(Blackhole::default()),

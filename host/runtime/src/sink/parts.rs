@@ -16,15 +16,16 @@ use crate::job::model::{SinkCompression, SinkFormat};
 #[cfg(test)]
 mod tests;
 
-const EXTENSIONS: [&str; 2] = ["txt", "jsonl"];
+const EXTENSIONS: [&str; 3] = ["txt", "jsonl", "csv"];
 
 /// What follows them where a part is compressed.
 const COMPRESSED: [&str; 3] = ["", ".gz", ".zst"];
 
-fn extension(kind: PartKind) -> String {
+fn extension(kind: &PartKind) -> String {
     let format = match kind.format {
         SinkFormat::Raw => EXTENSIONS[0],
         SinkFormat::Json => EXTENSIONS[1],
+        SinkFormat::Csv(_) => EXTENSIONS[2],
     };
     let compression = match kind.compression {
         SinkCompression::None => COMPRESSED[0],
@@ -42,7 +43,7 @@ fn is_extension(text: &str) -> bool {
 }
 
 /// The name of the `number`th part of an attempt's subtask while it is staged: hidden, so that no pattern finds it.
-pub(super) fn staged_name(author: &Author, number: u64, kind: PartKind) -> String {
+pub(super) fn staged_name(author: &Author, number: u64, kind: &PartKind) -> String {
     let Author {
         lineage,
         attempt,
@@ -57,7 +58,7 @@ pub(super) fn staged_name(author: &Author, number: u64, kind: PartKind) -> Strin
 
 /// The name, once it is published, of the `number`th part that was begun before checkpoint [`Author::next_n`] and after the one
 /// before it.
-pub(super) fn final_name(author: &Author, number: u64, kind: PartKind) -> String {
+pub(super) fn final_name(author: &Author, number: u64, kind: &PartKind) -> String {
     let Author {
         lineage,
         subtask,

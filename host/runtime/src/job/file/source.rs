@@ -153,12 +153,25 @@ pub(in crate::job) struct CsvSection {
     /// The character between fields. Default: a comma.
     #[serde(default, deserialize_with = "lenient")]
     pub delimiter: Option<String>,
-    /// The character around fields. Default: a double quote.
+    /// The character around fields, or `none`. Default: a double quote.
     #[serde(default, deserialize_with = "lenient")]
     pub quote: Option<String>,
     /// A field with this text becomes null.
     #[serde(default, deserialize_with = "lenient")]
     pub null: Option<String>,
+    /// Whether the first row names the columns; if not, they are `1`, `2` … or called as listed here. Default: true.
+    #[serde(default, deserialize_with = "lenient")]
+    pub header: Option<HeaderEntry>,
+}
+
+/// Where columns get their names from.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(in crate::job) enum HeaderEntry {
+    /// Whether from the first row.
+    Switch(bool),
+    /// From here.
+    Names(Vec<String>),
 }
 
 /// Which field becomes the timestamp, and how far out of order it comes.

@@ -86,8 +86,8 @@ sinks:
      \t\"sinks\": {\"out\": {\"input\": \"in\", \"stdout\": {}}}}\n",
     "version: 1\njob: j\ndelivery: at-most-once\nrestart: {strategy: none}\nsources: {in: {stdin: {format: csv}, key: /a}}\n\
      operators: {op: {component: a.wasm, input: {from: in, exchange: by-key}}}\nsinks: {out: {input: op, stdout: {}, parallelism: 1}}\n",
-    "version: 1\njob: j\nsources: {w: {file: {paths: [w/*], watch: {every: 5s}}}, v: {file: {paths: [v/*], watch: false}}}\n\
-     sinks: {out: {input: [w, v], stdout: {}}}\n",
+    "version: 1\njob: j\nsources: {w: {file: {paths: [w/*], watch: {every: 5s}}}, v: {file: {paths: [v/*], watch: false, format: csv, csv: {quote: none, header: [a, b]}}}, u: {stdin: {format: csv, csv: {header: false}}}}\n\
+     sinks: {out: {input: [w, v, u], file: {dir: o, format: csv, csv: {columns: [a, b], delimiter: ;, quote: none, null: NA, header: false, missing: empty}}}}\n",
 ];
 
 fn good(text: &str) -> Job {
@@ -150,7 +150,8 @@ fn a_job_with_everything() {
         source.format,
         Format::Csv {
             delimiter: b';',
-            quote: b'\'',
+            quote: Some(b'\''),
+            header: Header::First,
             null
         }
     );

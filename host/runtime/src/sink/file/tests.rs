@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::super::tests::{batch, lines};
 use super::*;
+use crate::job::model::CsvOutput;
 
 /// A part ends at each checkpoint.
 const EACH: Roll = Roll {
@@ -228,6 +229,35 @@ fn a_compressed_part_can_be_read_as_far_as_any_checkpoint_has_it() {
         }
         assert_eq!(sink.written().bytes, 4_000 * 7, "of values, not of files");
     }
+}
+
+#[test]
+fn each_part_of_rows_begins_with_the_names_of_its_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let format = SinkFormat::Csv(CsvOutput {
+        columns: vec!["a".to_owned(), "b".to_owned()],
+        delimiter: b';',
+        quote: Some(b'"'),
+        null: String::new(),
+        header: true,
+        missing_is_null: false,
+    });
+    let roll = Roll { size: 12, ..NEVER };
+    let mut sink = rolling(dir.path(), format, roll);
+    let value = |i: u32| format!("{{\"b\": {i}, \"a\": \"x\"}}");
+    for checkpoint in 1..4 {
+        let values = [value(1), value(2)];
+        sink.write(&lines(&values.each_ref().map(String::as_str)))
+            .unwrap();
+        let staged = staged_at(&mut sink, checkpoint);
+        assert_eq!(staged.len(), 1);
+        assert_eq!(staged[0].records, 2, "records, not rows");
+        assert!(staged[0].name.ends_with(".csv"), "{}", staged[0].name);
+        assert_eq!(content(dir.path(), &staged[0].staged), "a;b\nx;1\nx;2\n");
+    }
+    let error = sink.write(&lines(&["{\"a\": 1}"])).unwrap_err();
+    assert_eq!(error.code(), "W0702");
+    assert_eq!(names(dir.path()).len(), 3, "nothing is begun for it");
 }
 
 #[test]

@@ -24,13 +24,13 @@ fn author(next_n: u64) -> Author {
 
 /// A part of checkpoint `number`, staged in `dir` with `content`.
 fn stage(dir: &Path, number: u64, content: &str) -> StagedPart {
-    let staged = staged_name(&author(number), number, RAW);
+    let staged = staged_name(&author(number), number, &RAW);
     fs::write(dir.join(&staged), content).unwrap();
     StagedPart {
         sink: "out".to_owned(),
         dir: dir.to_owned(),
         staged,
-        name: final_name(&author(number), 1, RAW),
+        name: final_name(&author(number), 1, &RAW),
         bytes: content.len() as u64,
         records: 1,
     }
@@ -55,18 +55,18 @@ fn listing(dir: &Path) -> Vec<(String, String)> {
 fn published(contents: &[(u64, &str)]) -> Vec<(String, String)> {
     contents
         .iter()
-        .map(|&(number, content)| (final_name(&author(number), 1, RAW), content.to_owned()))
+        .map(|&(number, content)| (final_name(&author(number), 1, &RAW), content.to_owned()))
         .collect()
 }
 
 #[test]
 fn names() {
     assert_eq!(
-        staged_name(&author(1), 45, JSON),
+        staged_name(&author(1), 45, &JSON),
         ".part-7c1e0000-3-001-000045.jsonl.zst"
     );
     assert_eq!(
-        final_name(&author(12), 3, RAW),
+        final_name(&author(12), 3, &RAW),
         "part-7c1e0000-000012-001-003.txt"
     );
     let large = Author {
@@ -74,7 +74,7 @@ fn names() {
         ..author(1_234_567)
     };
     assert_eq!(
-        final_name(&large, 1_000, RAW),
+        final_name(&large, 1_000, &RAW),
         "part-7c1e0000-1234567-1000-1000.txt"
     );
     for (name, staged) in [
@@ -87,7 +87,8 @@ fn names() {
         (".part-probe-123.txt", true),
         ("part-7c1e0000-000012-003-001.txt", false),
         (".part-7c1e0000-12-003-000045.txt.txt", false),
-        (".part-7c1e0000-12-003-000045.csv", false),
+        (".part-7c1e0000-12-003-000045.csv", true),
+        (".part-7c1e0000-12-003-000045.tsv", false),
         (".part-7c1e0000-12-003.txt", false),
         (".part-7c1e0000-12-003-.txt", false),
         (".part-user-12-003-000045.txt", false),
@@ -182,7 +183,7 @@ fn what_is_committed_of_an_open_part_is_copied_and_the_original_stays() {
         staged: ".part-7c1e0000-12-001-000007.txt".to_owned(),
         ..open.clone()
     };
-    assert_eq!(taken, [expected.clone()]);
+    assert_eq!(taken, std::slice::from_ref(&expected));
     assert_eq!(
         listing(dir.path()),
         [
@@ -191,7 +192,10 @@ fn what_is_committed_of_an_open_part_is_copied_and_the_original_stays() {
         ]
     );
     // Of a start that came to nothing, the next one removes the copy and takes the original over again.
-    assert_eq!(sweep(dir.path(), &[open.clone()], 13).unwrap(), 1);
+    assert_eq!(
+        sweep(dir.path(), std::slice::from_ref(&open), 13).unwrap(),
+        1
+    );
     publish(&adopt(&[open], 13).unwrap().unwrap()).unwrap();
     assert_eq!(sweep(dir.path(), &[], 13).unwrap(), 1);
     assert_eq!(
@@ -208,7 +212,10 @@ fn an_open_part_that_is_not_as_recorded_is_not_taken_over() {
         bytes: 7,
         ..part.clone()
     };
-    assert_eq!(adopt(&[longer.clone()], 12).unwrap(), Err(longer));
+    assert_eq!(
+        adopt(std::slice::from_ref(&longer), 12).unwrap(),
+        Err(longer)
+    );
     let gone = StagedPart {
         staged: ".part-7c1e0000-3-001-000008.txt".to_owned(),
         ..part.clone()
