@@ -66,7 +66,7 @@ impl Origins {
     }
 
     /// Takes up an input that was found while the job runs, after all [`Origins::set`]. Its number is used again after
-    /// [`FOUND_NAMES`] more.
+    /// many thousands more.
     pub fn add(&self, name: &str, unit: &'static str) -> u32 {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let known = || {
