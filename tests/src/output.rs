@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
 
 /// Names in a folder, sorted; none if there is no such folder.
 pub fn names(dir: &Path) -> Vec<String> {
@@ -30,6 +33,19 @@ pub fn parts(dir: &Path) -> Vec<PathBuf> {
     names.map(|name| dir.join(name)).collect()
 }
 
+/// The text of a part, decompressed.
+fn text(part: &Path) -> io::Result<String> {
+    let bytes = fs::read(part)?;
+    let end = part.extension().and_then(|end| end.to_str());
+    let mut text = String::new();
+    match end {
+        Some("gz") => MultiGzDecoder::new(&bytes[..]).read_to_string(&mut text)?,
+        Some("zst") => zstd::Decoder::new(&bytes[..])?.read_to_string(&mut text)?,
+        _ => (&bytes[..]).read_to_string(&mut text)?,
+    };
+    Ok(text)
+}
+
 /// All lines of all published parts, sorted.
 ///
 /// # Panics
@@ -37,8 +53,7 @@ pub fn parts(dir: &Path) -> Vec<PathBuf> {
 pub fn committed(dir: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     for part in parts(dir) {
-        let text =
-            fs::read_to_string(&part).unwrap_or_else(|error| panic!("{}: {error}", part.display()));
+        let text = text(&part).unwrap_or_else(|error| panic!("{}: {error}", part.display()));
         let whole = text.strip_suffix('\n');
         let whole = whole.unwrap_or_else(|| panic!("{} does not end with a line", part.display()));
         lines.extend(whole.split('\n').map(str::to_owned));

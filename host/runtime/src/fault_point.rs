@@ -10,8 +10,11 @@ pub const ALL: &[&str] = &[
     "before-claim",
     "after-claim",
     "after-marker",
+    "mid-adoption",
+    "after-adoption",
     "during-restore",
     // A checkpoint
+    "mid-interval",
     "before-prepare",
     "after-parts",
     "after-state",

@@ -55,8 +55,9 @@ impl SplitWatermarks {
             .open = true;
     }
 
-    /// The split is read to its end: it holds nothing back.
+    /// The split is read to its end: it holds nothing back. What it has said counts, however short it was open.
     pub fn done(&mut self, split: u32) {
+        self.current();
         if let Some(split) = self.splits.get_mut(&split) {
             split.open = false;
         }
@@ -81,6 +82,11 @@ impl SplitWatermarks {
     /// The highest timestamp seen of a split, [`NO_TIME`] for none.
     pub fn max_time(&self, split: u32) -> i64 {
         self.splits.get(&split).map_or(NO_TIME, |split| split.max)
+    }
+
+    /// Whether a split is open.
+    pub fn any_open(&self) -> bool {
+        self.splits.values().any(|split| split.open)
     }
 
     /// The watermark now. It stays where it is while no split is open.
@@ -230,6 +236,13 @@ mod tests {
         assert_eq!(splits.current(), 899);
         splits.done(1);
         assert_eq!(splits.current(), 899);
+        // Opened, read and done between two looks at the watermark.
+        splits.open(2);
+        splits.seen(2, 2_000);
+        assert!(splits.any_open());
+        splits.done(2);
+        assert_eq!(splits.current(), 1_999);
+        assert!(!splits.any_open());
     }
 
     const NOTHING: Merged = Merged {

@@ -1,7 +1,7 @@
 //! The jobs of the soak, and what they commit when nothing disturbs them.
 //!
 //! Between them they have every kind of state and timer, several inputs and outputs, chained and exchanged edges, rescaled sinks, dead
-//! letters, all formats and compressions. What they commit depends on their input alone: a key's records stay in one split, so
+//! letters, all formats and compressions, and parts that end at each checkpoint, in between, and go on over many. What they commit depends on their input alone: a key's records stay in one split, so
 //! that their order is the same in every run, and no record is late.
 
 use std::collections::BTreeMap;
@@ -144,11 +144,11 @@ operators:
       left: ledger.ledger
       right: b
 sinks:
-  ledger-lines: {{input: ledger.ledger, file: {{dir: out/ledger, format: json}}}}
-  window-lines: {{input: ledger.windows, file: {{dir: out/windows, format: json}}}}
-  again-lines: {{input: [again.ledger, again.windows], parallelism: 2, file: {{dir: out/again, format: json}}}}
-  pairs: {{input: both, parallelism: 1, file: {{dir: out/pairs}}}}
-  copy: {{input: c, file: {{dir: out/copy, format: json}}}}
+  ledger-lines: {{input: ledger.ledger, file: {{dir: out/ledger, format: json, roll: {{age: 0s}}}}}}
+  window-lines: {{input: ledger.windows, file: {{dir: out/windows, format: json, compression: zstd}}}}
+  again-lines: {{input: [again.ledger, again.windows], parallelism: 2, file: {{dir: out/again, format: json, roll: {{size: 16KiB}}}}}}
+  pairs: {{input: both, parallelism: 1, file: {{dir: out/pairs, compression: gzip}}}}
+  copy: {{input: c, file: {{dir: out/copy, format: json, roll: {{age: 0s}}}}}}
 "
             )
         }
@@ -175,9 +175,9 @@ operators:
     input: [lines, rows]
     config: {{window_millis: 500, pulse_millis: 20}}
 sinks:
-  ledger-lines: {{input: ledger.ledger, file: {{dir: out/ledger, format: json}}}}
-  window-lines: {{input: ledger.windows, parallelism: 3, file: {{dir: out/windows, format: json}}}}
-  rejects: {{file: {{dir: out/rejects, format: json}}}}
+  ledger-lines: {{input: ledger.ledger, file: {{dir: out/ledger, format: json, roll: {{size: 2KiB, age: 200ms}}}}}}
+  window-lines: {{input: ledger.windows, parallelism: 3, file: {{dir: out/windows, format: json, compression: gzip}}}}
+  rejects: {{file: {{dir: out/rejects, format: json, roll: {{age: 0s}}}}}}
 "
             )
         }

@@ -26,10 +26,12 @@ const RUNNING: Duration = Duration::from_millis(450);
 const SECONDS: u64 = 6;
 
 /// Points that a process passes once at most.
-const ONCE: [&str; 4] = [
+const ONCE: [&str; 6] = [
     "before-claim",
     "after-claim",
     "after-marker",
+    "mid-adoption",
+    "after-adoption",
     "after-last-commit",
 ];
 /// Points that only a job that has begun from nothing passes.
@@ -201,6 +203,8 @@ impl<'a> Trial<'a> {
         let start = self.parallelism();
         let mut process = self.place.start(&start);
         running(&mut process)?;
+        // Several checkpoints, so that several sinks have parts open.
+        process.says("committed", 4, HANGS);
         let exit = process.kill();
         self.judge(&exit)?;
         for passing in 1..=passings {

@@ -38,7 +38,7 @@ operators:
     component: @weir_guest_ledger
     input: numbers
 sinks:
-  lines: {{input: ledger.ledger, file: {{dir: out/lines, format: json}}}}
+  lines: {{input: ledger.ledger, file: {{dir: out/lines, format: json, roll: {{age: 0s}}}}}}
   windows: {{input: ledger.windows, file: {{dir: out/windows, format: json}}}}
 "
     )

@@ -35,7 +35,7 @@ restart: {{strategy: fixed, delay: 20ms, give_up_after: 2}}
 sources:
   files: {{file: {{paths: ['in/*.jsonl'], format: json}}, key: /key, rate: {rate}}}
 sinks:
-  copy: {{input: files, file: {{dir: out/copy, format: json}}}}
+  copy: {{input: files, file: {{dir: out/copy, format: json, roll: {{age: 0s}}}}}}
 "
     )
 }

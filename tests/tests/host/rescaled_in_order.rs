@@ -22,7 +22,7 @@ sources:
 operators:
   ledger: {{component: @weir_guest_ledger, input: files}}
 sinks:
-  lines: {{input: ledger.ledger, file: {{dir: out/lines}}}}
+  lines: {{input: ledger.ledger, file: {{dir: out/lines, roll: {{age: 0s}}}}}}
   windows: {{input: ledger.windows, file: {{dir: out/windows}}}}
 "
     ));

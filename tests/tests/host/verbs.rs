@@ -186,11 +186,6 @@ fn what_comes_later_is_refused_by_name() {
             "broadcast",
         ),
         (
-            "format: json}}\n  windows",
-            "format: json, roll: {size: 1MiB}}}\n  windows",
-            "roll",
-        ),
-        (
             "file: {dir: out/windows, format: json}",
             "kafka: {topic: t}",
             "kafka",
@@ -199,11 +194,6 @@ fn what_comes_later_is_refused_by_name() {
             "generator: {records: 4000, keys: 20, splits: 1, step: 5ms}",
             "kafka: {topic: t}",
             "kafka",
-        ),
-        (
-            "generator: {records: 4000, keys: 20, splits: 1, step: 5ms}",
-            "file: {paths: [x], watch: true}",
-            "watch",
         ),
     ];
     for (from, to, name) in later {

@@ -170,7 +170,9 @@ impl Attempt {
                 .collect();
             let role = plan.nodes[chain.nodes[0]].role;
             let mut dealt = match role {
-                Role::Source(i) => deal(&beginning, i, chain.parallelism).into_iter(),
+                Role::Source(i) => {
+                    deal(&blueprint.job, &beginning, i, chain.parallelism).into_iter()
+                }
                 _ => Vec::new().into_iter(),
             };
             for subtask in 0..chain.parallelism {
@@ -263,12 +265,13 @@ impl Drop for Attempt {
 }
 
 /// Deals the splits of source `i` to its subtasks.
-fn deal(beginning: &Beginning, i: usize, parallelism: u16) -> Vec<Dealt> {
+fn deal(job: &Job, beginning: &Beginning, i: usize, parallelism: u16) -> Vec<Dealt> {
     let first_split = beginning.splits[..i]
         .iter()
         .map(|splits| splits.len() as u32)
         .sum();
-    let dealt = source::assign(beginning.splits[i].clone(), usize::from(parallelism));
+    let splits = beginning.splits[i].clone();
+    let dealt = source::deal(&job.sources[i], splits, usize::from(parallelism));
     let reads = |splits: &&Vec<SplitState>| splits.iter().any(|split| !split.done);
     let reading = dealt.iter().filter(reads).count();
     dealt

@@ -73,6 +73,7 @@ impl Worker {
                 .rate
                 .map(|rate| rate as f64 / dealt.reading.max(1) as f64),
             next_n: self.beginning.next_n,
+            origins: self.origins.clone(),
         };
         let counters = self.counters.clone();
         Ok(SourceTask::new(
@@ -117,13 +118,13 @@ impl Worker {
 
     fn sink(&self, i: usize) -> Result<SinkNode, Error> {
         let sink = &self.blueprint.job.sinks[i];
-        let writer = sink::open(
-            sink,
-            &self.beginning.lineage,
-            self.beginning.attempt,
-            self.subtask,
-        )
-        .map_err(|error| Error::Sink {
+        let author = sink::Author {
+            lineage: self.beginning.lineage.clone(),
+            attempt: self.beginning.attempt,
+            subtask: self.subtask,
+            next_n: self.beginning.next_n,
+        };
+        let writer = sink::open(sink, author).map_err(|error| Error::Sink {
             sink: sink.id.to_string(),
             record: None,
             error,

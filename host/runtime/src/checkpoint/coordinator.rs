@@ -14,6 +14,9 @@
 //! passed barrier N. A task that acknowledged N and *then* ended staged its last parts after barrier N: publishing them with N would
 //! repeat them after a restore. They wait for N+1.
 //!
+//! **Open parts** are as each task's snapshot for N has them: a later snapshot has the same part longer, or stages it. So those of a
+//! checkpoint that fails need not be kept.
+//!
 //! **What tasks must keep.** A task's events arrive in the order in which it passed barriers, its `Ended` last. A task whose inputs ended
 //! before barrier N reached it answers with `Ended` alone; an ended input counts as aligned once its last record is processed.
 
@@ -52,6 +55,8 @@ pub struct Setup {
     pub next_n: u64,
     /// All tasks.
     pub tasks: Vec<Task>,
+    /// Parts that go into the first checkpoint: what recovery took over of parts that an earlier attempt had open.
+    pub carried: Vec<StagedPart>,
 }
 
 /// See the module.
@@ -72,7 +77,8 @@ pub struct Coordinator {
     /// What `fail_after` counts from: `confirmed_at`, or the end of input if that is later.
     fail_from: Duration,
     failed_in_a_row: u32,
-    /// Parts that go into the next checkpoint: of checkpoints that failed, and of tasks that ended since the last barrier.
+    /// Parts that go into the next checkpoint: of an earlier attempt, of checkpoints that failed, and of tasks that ended since the
+    /// last barrier.
     carried: Vec<StagedPart>,
     stopping: bool,
 }
@@ -143,7 +149,7 @@ impl Coordinator {
             confirmed_at: Duration::ZERO,
             fail_from: Duration::ZERO,
             failed_in_a_row: 0,
-            carried: Vec::new(),
+            carried: setup.carried,
             stopping: false,
         }
     }

@@ -8,6 +8,7 @@ mod read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::coordinator::Event;
@@ -68,6 +69,8 @@ pub struct Recovered {
     pub manifest: Option<Manifest>,
     /// In a word.
     pub verdict: Verdict,
+    /// Committed output that becomes visible with the attempt's first checkpoint.
+    pub carried: Vec<StagedPart>,
 }
 
 /// What a collection removed.
@@ -96,6 +99,8 @@ pub struct Driver {
     roots: BTreeMap<ManifestId, BTreeSet<String>>,
     /// Number of the checkpoint that is the job's last one, once its manifest is stored.
     finishing: Option<u64>,
+    /// Where originals of parts that were taken over lie; no longer needed once this attempt has a checkpoint of its own.
+    superseded: Vec<PathBuf>,
 }
 
 impl Driver {
@@ -118,6 +123,7 @@ impl Driver {
             log: Log::default(),
             roots: BTreeMap::new(),
             finishing: None,
+            superseded: Vec::new(),
         }
     }
 
@@ -142,6 +148,7 @@ impl Driver {
         });
         self.roots.clear();
         self.finishing = None;
+        self.superseded.clear();
         let outcome = loop {
             match recovery.step().clone() {
                 Step::Done(outcome) => break *outcome,
@@ -177,6 +184,7 @@ impl Driver {
             next_n: outcome.next_n,
             manifest: outcome.manifest,
             verdict,
+            carried: outcome.carried,
         })
     }
 
@@ -213,16 +221,18 @@ impl Driver {
                     .map(|dir| Ok((dir.clone(), witness::read(dir, job)?)));
                 Answer::Witnesses(found.collect::<io::Result<_>>()?)
             }
-            Step::Look { files, parts } => {
+            Step::Look { files, parts, open } => {
                 let size = |name: &str| match Key::state(name) {
                     Some(key) => storage.size(&key),
                     None => Ok(None),
                 };
                 let files = files.iter().map(|file| size(&file.name));
                 let parts = parts.iter().map(|part| self.outputs.look(part));
+                let open = open.iter().map(|part| self.outputs.length(part));
                 Answer::Looked {
                     files: files.collect::<io::Result<_>>()?,
                     parts: parts.collect::<io::Result<_>>()?,
+                    open: open.collect::<io::Result<_>>()?,
                 }
             }
             Step::Own => taken(storage.create(&Key::owner(), &read::encode_owner(job))?),
@@ -272,6 +282,13 @@ impl Driver {
                 }
                 Answer::Done
             }
+            Step::Adopt { open, attempt } => {
+                let adopted = self.outputs.adopt(open, *attempt)?;
+                let dirs: BTreeSet<_> = open.iter().map(|part| part.dir.clone()).collect();
+                self.superseded = dirs.into_iter().collect();
+                fault_point::pass("after-adoption");
+                Answer::Adopted(adopted)
+            }
             Step::WriteWitnesses { dirs, witness } => {
                 match write_witnesses(dirs.iter(), witness)? {
                     Written::Done => Answer::Done,
@@ -294,6 +311,7 @@ impl Driver {
             }
             Step::Publish(_) => "cannot publish committed output".to_owned(),
             Step::Sweep { .. } => "cannot remove what earlier attempts left behind".to_owned(),
+            Step::Adopt { .. } => "cannot take over the output that was begun".to_owned(),
             Step::WriteWitnesses { .. } => "cannot write the witness beside the output".to_owned(),
             _ => format!("cannot write checkpoint storage {storage}"),
         }
@@ -388,7 +406,7 @@ impl Driver {
             attempt: self.attempt(),
         };
         let concerned: BTreeSet<_> = parts.iter().map(|part| &part.dir).collect();
-        let written = write_witnesses(concerned.into_iter(), &witness)?;
+        let written = write_witnesses(concerned.iter().copied(), &witness)?;
         if written != Written::Done {
             return Ok(written);
         }
@@ -396,13 +414,15 @@ impl Driver {
         self.outputs.publish(parts)?;
         fault_point::pass("after-renames");
         witness.complete = true;
-        let all: BTreeSet<_> = self.identity.sinks.iter().map(|sink| &sink.dir).collect();
+        let all = self.identity.sinks.iter().map(|sink| &sink.dir);
+        let all: BTreeSet<_> = all.chain(concerned).collect();
         let written = write_witnesses(all.into_iter(), &witness)?;
         fault_point::pass("after-witness");
         Ok(written)
     }
 
-    /// Does [`super::Action::Collect`]: deletes manifests, state files and slots that no retained checkpoint needs. Only what this attempt
+    /// Does [`super::Action::Collect`]: deletes manifests, state files and slots that no retained checkpoint needs, and parts of earlier
+    /// attempts whose committed contents were taken over and are published by now. Only what this attempt
     /// or an older one wrote, and of this one only what belongs to checkpoints up to `confirmed`: a checkpoint in flight is untouched.
     ///
     /// # Errors
@@ -432,6 +452,11 @@ impl Driver {
                 collected.files += 1;
                 fault_point::pass("mid-collection");
             }
+        }
+        if !self.superseded.is_empty() {
+            // The newest commit is this attempt's, so it needs nothing that older ones staged.
+            self.outputs.sweep(&self.superseded, &[], attempt)?;
+            self.superseded.clear();
         }
         for index in self.log.trimmable() {
             self.storage.delete(&Key::slot(index))?;
@@ -468,7 +493,7 @@ fn store(storage: &dyn CheckpointStorage, manifest: &Manifest) -> io::Result<Dig
 }
 
 fn write_witnesses<'a>(
-    dirs: impl Iterator<Item = &'a std::path::PathBuf>,
+    dirs: impl Iterator<Item = &'a PathBuf>,
     witness: &Witness,
 ) -> io::Result<Written> {
     for dir in dirs {

@@ -122,6 +122,9 @@ pub struct Manifest {
     pub sinks: Vec<SinkEntry>,
     /// What becomes visible when this checkpoint is confirmed.
     pub staged: Vec<StagedPart>,
+    /// Parts that went on beyond the barrier, with their lengths there: committed as well, but not visible yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<StagedPart>,
 }
 
 /// A source in a manifest.
@@ -212,7 +215,9 @@ impl Manifest {
     ) -> Manifest {
         let mut splits: BTreeMap<&str, Vec<SplitState>> = BTreeMap::new();
         let mut subtasks: BTreeMap<&str, (u16, Vec<SubtaskEntry>)> = BTreeMap::new();
+        let mut open = Vec::new();
         for snapshot in snapshots {
+            open.extend(snapshot.sinks.iter().filter_map(|sink| sink.open.clone()));
             for source in &snapshot.sources {
                 let all = splits.entry(&source.id).or_default();
                 all.extend_from_slice(&source.splits);
@@ -233,6 +238,7 @@ impl Manifest {
                 });
             }
         }
+        open.sort_by(|one, other| (&one.dir, &one.staged).cmp(&(&other.dir, &other.staged)));
         Manifest {
             format: FORMAT,
             weir: env!("CARGO_PKG_VERSION").to_owned(),
@@ -269,6 +275,7 @@ impl Manifest {
                 .collect(),
             sinks: identity.sinks.clone(),
             staged,
+            open,
         }
     }
 

@@ -21,6 +21,9 @@ pub enum PartFound {
     Missing,
 }
 
+/// What came of [`Outputs::adopt`]: the parts as they are staged now, or the one that is not there any more as it was committed.
+pub type Adoption = Result<Vec<StagedPart>, StagedPart>;
+
 /// The output directories of a job, as committing needs them.
 ///
 /// Everything here is done again after a crash, and at times by two hosts at once (the one that was replaced does not know it
@@ -32,6 +35,21 @@ pub trait Outputs: Send {
     /// # Errors
     /// It cannot be told. A directory that does not exist is [`PartFound::Missing`], not an error.
     fn look(&self, part: &StagedPart) -> io::Result<PartFound>;
+
+    /// The length of `part` under its staged name, where it must be as long as it is open; `None` if there is none.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    fn length(&self, part: &StagedPart) -> io::Result<Option<u64>>;
+
+    /// Takes over `open` parts of an earlier attempt for `attempt`: copies what is committed of each, and no more, to a staged name
+    /// of `attempt`, durably. Says what they are called now; their final names stay. A copy, not a rename: the earlier attempt's
+    /// writer may be frozen only, and what it writes when it wakes up must not reach what is committed from here on. The
+    /// originals stay, for another recovery from the same checkpoint. Passes the fault point `mid-adoption` between two copies.
+    ///
+    /// # Errors
+    /// Some may be copied; they are swept by the next attempt.
+    fn adopt(&mut self, open: &[StagedPart], attempt: u64) -> io::Result<Adoption>;
 
     /// Makes `parts` visible: renames each to its final name, then fsyncs their directories. A part that is under its final name
     /// already is done. Passes the fault point `mid-renames` between two renames.

@@ -11,7 +11,8 @@
 //!                 ┌─────────────────────────────────────┴──────────────┐
 //!                 ▼ resume, or finished but not published              ▼ fresh
 //!      delete what never happened                            manifest 0, marker 0
-//!      announce, publish again, sweep, witnesses             sweep, witnesses
+//!      announce, publish again, sweep,                       sweep, witnesses
+//!      take over open parts, witnesses
 //! ```
 //!
 //! Nothing is written before the claim but `job.json`. Observations are made one after the other while another host may run, so they may not
@@ -27,7 +28,7 @@ use std::path::PathBuf;
 
 use super::log::{Commit, Log, Slot};
 use super::manifest::{Header, Identity, Lineage, Manifest, ManifestId};
-use super::outputs::PartFound;
+use super::outputs::{Adoption, PartFound};
 use super::refusal::Refusal;
 use super::snapshot::{Digest, StoredFile};
 use super::witness::{self, Witness};
@@ -103,12 +104,14 @@ pub enum Step {
     ReadOwner,
     /// Read the witnesses in these directories: [`Answer::Witnesses`].
     ReadWitnesses(Vec<PathBuf>),
-    /// Ask for lengths of state files and whereabouts of staged parts: [`Answer::Looked`].
+    /// Ask for lengths of state files, whereabouts of staged parts and lengths of open ones: [`Answer::Looked`].
     Look {
         /// State files.
         files: Vec<StoredFile>,
         /// Parts that may not be published yet.
         parts: Vec<StagedPart>,
+        /// Parts that were open.
+        open: Vec<StagedPart>,
     },
     /// Create `job.json` for this job if nobody has one: [`Answer::Done`].
     Own,
@@ -133,6 +136,13 @@ pub enum Step {
         dirs: Vec<PathBuf>,
         /// What stays.
         keep: Vec<StagedPart>,
+        /// This attempt.
+        attempt: u64,
+    },
+    /// Take over these open parts for `attempt`: [`Answer::Adopted`].
+    Adopt {
+        /// The parts, as far as they are committed.
+        open: Vec<StagedPart>,
         /// This attempt.
         attempt: u64,
     },
@@ -166,7 +176,11 @@ pub enum Answer {
         files: Vec<Option<u64>>,
         /// Whereabouts.
         parts: Vec<PartFound>,
+        /// Lengths; `None` where a part is missing.
+        open: Vec<Option<u64>>,
     },
+    /// Of [`Step::Adopt`].
+    Adopted(Adoption),
     /// It is done.
     Done,
     /// Something was there already.
@@ -197,6 +211,8 @@ pub struct Outcome {
     pub manifest: Option<Manifest>,
     /// Whether the job finished before, so that nothing is to be done.
     pub finished: bool,
+    /// Committed output that is still to be made visible, with this attempt's first checkpoint: what was taken over of open parts.
+    pub carried: Vec<StagedPart>,
 }
 
 /// What was seen before the claim.
@@ -208,6 +224,7 @@ struct Observed {
     witnesses: BTreeMap<PathBuf, Option<Result<Witness, String>>>,
     files: Vec<Option<u64>>,
     parts: Vec<PartFound>,
+    open: Vec<Option<u64>>,
 }
 
 /// What will be done once the claim stands.
@@ -241,6 +258,7 @@ pub struct Recovery {
     plan: Option<Plan>,
     attempt: u64,
     next_n: u64,
+    carried: Vec<StagedPart>,
 }
 
 impl Recovery {
@@ -256,6 +274,7 @@ impl Recovery {
                 witnesses: BTreeMap::new(),
                 files: Vec::new(),
                 parts: Vec::new(),
+                open: Vec::new(),
             },
             observations: 0,
             doubt: None,
@@ -263,6 +282,7 @@ impl Recovery {
             plan: None,
             attempt: 0,
             next_n: 1,
+            carried: Vec::new(),
         }
     }
 
@@ -302,12 +322,14 @@ impl Recovery {
             }
             (Step::ReadWitnesses(_), Answer::Witnesses(witnesses)) => {
                 self.seen.witnesses = witnesses;
-                let (files, parts) = judge::to_look_at(&self.setup, &self.seen);
-                Step::Look { files, parts }
+                let judge::Needed { files, parts, open } =
+                    judge::to_look_at(&self.setup, &self.seen);
+                Step::Look { files, parts, open }
             }
-            (Step::Look { .. }, Answer::Looked { files, parts }) => {
+            (Step::Look { .. }, Answer::Looked { files, parts, open }) => {
                 self.seen.files = files;
                 self.seen.parts = parts;
+                self.seen.open = open;
                 self.judge()
             }
             (Step::Own, Answer::Done) => self.claim(),
@@ -355,7 +377,23 @@ impl Recovery {
                 Step::ReadLog
             }
             (Step::Publish(_), Answer::Done) => self.sweep(),
-            (Step::Sweep { .. }, Answer::Done) => self.bear_witness(),
+            (Step::Sweep { .. }, Answer::Done) => self.adopt(),
+            (Step::Adopt { .. }, Answer::Adopted(Ok(parts))) => {
+                self.carried = parts;
+                self.bear_witness()
+            }
+            (Step::Adopt { .. }, Answer::Adopted(Err(part))) => {
+                // It was there before the claim. If a newer attempt has removed what it took over itself, the log tells.
+                let n = self.manifest().map_or(0, |manifest| manifest.n);
+                self.doubt = Some(Refusal::OpenPart {
+                    n,
+                    dir: part.dir,
+                    staged: part.staged,
+                    bytes: part.bytes,
+                    found: "is missing or shorter".to_owned(),
+                });
+                Step::ReadLog
+            }
             (Step::WriteWitnesses { witness, .. }, Answer::Done) => {
                 if witness.complete {
                     self.done()
@@ -497,12 +535,24 @@ impl Recovery {
     }
 
     fn sweep(&self) -> Step {
-        let keep = self
-            .manifest()
-            .map_or(Vec::new(), |manifest| manifest.staged.clone());
+        let keep = self.manifest().map_or(Vec::new(), |manifest| {
+            [&manifest.staged[..], &manifest.open].concat()
+        });
         Step::Sweep {
             dirs: judge::dirs(&self.setup.identity, self.manifest()),
             keep,
+            attempt: self.attempt,
+        }
+    }
+
+    /// What was committed of open parts is complete with that: nobody goes on with them.
+    fn adopt(&self) -> Step {
+        let open = self.manifest().map_or(&[][..], |manifest| &manifest.open);
+        if open.is_empty() {
+            return self.bear_witness();
+        }
+        Step::Adopt {
+            open: open.to_vec(),
             attempt: self.attempt,
         }
     }
@@ -565,6 +615,7 @@ impl Recovery {
             // Number 0 only says that the lineage began: nothing was read, nothing is to be restored.
             manifest: manifest.filter(|manifest| manifest.n > 0),
             finished,
+            carried: std::mem::take(&mut self.carried),
         }))
     }
 }

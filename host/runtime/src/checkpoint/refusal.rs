@@ -105,6 +105,23 @@ pub enum Refusal {
         /// What was found instead.
         found: String,
     },
+    /// A part that went on beyond the committed checkpoint is missing or shorter than it was there.
+    #[error(
+        "{dir}/{staged} holds committed output of checkpoint {n} and {found}; its first {bytes} bytes are needed\n  help: restore the directory, or start over with `--fresh --accept-duplicates`",
+        dir = dir.display()
+    )]
+    OpenPart {
+        /// The checkpoint.
+        n: u64,
+        /// The output directory.
+        dir: PathBuf,
+        /// Its staged name.
+        staged: String,
+        /// How much of it the checkpoint committed.
+        bytes: u64,
+        /// What was found instead.
+        found: String,
+    },
     /// The log names a manifest that is not there.
     #[error(
         "manifest {id} of committed checkpoint {} is missing in {storage}\n  help: restore the directory, or start over with `--fresh --accept-duplicates`",
@@ -261,7 +278,7 @@ impl Refusal {
             Refusal::LogRolledBack { .. } => "W0504",
             Refusal::OutputRolledBack { .. } => "W0505",
             Refusal::OutputGone { .. } => "W0506",
-            Refusal::PartMissing { .. } => "W0507",
+            Refusal::PartMissing { .. } | Refusal::OpenPart { .. } => "W0507",
             Refusal::ManifestMissing { .. } => "W0508",
             Refusal::ManifestUnusable { .. } => "W0509",
             Refusal::Log { .. } => "W0510",

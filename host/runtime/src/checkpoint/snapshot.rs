@@ -150,6 +150,8 @@ pub struct SinkSnapshot {
     pub id: String,
     /// Number of the subtask.
     pub subtask: u16,
-    /// Parts closed since the last snapshot of this subtask, whether or not that one became a checkpoint. Never one twice.
+    /// Parts completed since the last snapshot of this subtask, whether or not that one became a checkpoint. Never one twice.
     pub staged: Vec<StagedPart>,
+    /// The part that goes on beyond the barrier, with its length there. A later snapshot has it again, longer, or stages it.
+    pub open: Option<StagedPart>,
 }

@@ -16,11 +16,16 @@ pub(crate) struct Field {
 
 impl Field {
     /// The field's text. `scratch` holds it where it is not part of the row as it stands.
-    pub(crate) fn text<'a>(self, row: &'a str, quote: u8, scratch: &'a mut String) -> &'a str {
+    pub(crate) fn text<'a>(
+        self,
+        row: &'a str,
+        quote: Option<u8>,
+        scratch: &'a mut String,
+    ) -> &'a str {
         let mut rest = &row[self.start..self.end];
-        if !self.doubled {
+        let Some(quote) = quote.filter(|_| self.doubled) else {
             return rest;
-        }
+        };
         scratch.clear();
         while let Some(at) = memchr::memchr(quote, rest.as_bytes()) {
             scratch.push_str(&rest[..=at]);
@@ -35,7 +40,7 @@ impl Field {
 pub(crate) struct Row<'a> {
     pub(crate) row: &'a str,
     pub(crate) fields: &'a [Field],
-    pub(crate) quote: u8,
+    pub(crate) quote: Option<u8>,
     pub(crate) null: Option<&'a str>,
 }
 
@@ -47,18 +52,19 @@ impl Row<'_> {
     }
 }
 
-/// Finds the fields of `row`, which comes without its line end. `delimiter` and `quote` are different ASCII characters.
+/// Finds the fields of `row`, which comes without its line end. `delimiter` and `quote` are different ASCII characters; without a
+/// quote nothing is quoted.
 pub(crate) fn split(
     row: &str,
     delimiter: u8,
-    quote: u8,
+    quote: Option<u8>,
     fields: &mut Vec<Field>,
 ) -> Result<(), String> {
     let bytes = row.as_bytes();
     fields.clear();
     let mut at = 0;
     loop {
-        if bytes.get(at) == Some(&quote) {
+        if let Some(quote) = quote.filter(|quote| bytes.get(at) == Some(quote)) {
             let start = at + 1;
             let mut doubled = false;
             at = start;
@@ -119,10 +125,10 @@ pub(crate) mod tests {
 
     fn fields(row: &str) -> Result<Vec<String>, String> {
         let mut fields = Vec::new();
-        split(row, b',', b'"', &mut fields)?;
+        split(row, b',', Some(b'"'), &mut fields)?;
         Ok(fields
             .iter()
-            .map(|field| field.text(row, b'"', &mut String::new()).to_owned())
+            .map(|field| field.text(row, Some(b'"'), &mut String::new()).to_owned())
             .collect())
     }
 
@@ -146,6 +152,15 @@ pub(crate) mod tests {
         ] {
             assert_eq!(fields(row).unwrap(), expected, "{row:?}");
         }
+    }
+
+    #[test]
+    fn without_a_quote_every_character_but_the_delimiter_is_data() {
+        let row = "\"a,b\",\"\"\"";
+        let mut fields = Vec::new();
+        split(row, b',', None, &mut fields).unwrap();
+        let texts: Vec<&str> = fields.iter().map(|f| &row[f.start..f.end]).collect();
+        assert_eq!(texts, ["\"a", "b\"", "\"\"\""]);
     }
 
     #[test]
@@ -190,8 +205,8 @@ pub(crate) mod tests {
             let (delimiter, quote) = (if semicolon { ';' } else { ',' }, if single { '\'' } else { '"' });
             let row = write_row(&written, delimiter, quote);
             let mut fields = Vec::new();
-            split(&row, delimiter as u8, quote as u8, &mut fields).unwrap();
-            let read: Vec<String> = fields.iter().map(|f| f.text(&row, quote as u8, &mut String::new()).to_owned()).collect();
+            split(&row, delimiter as u8, Some(quote as u8), &mut fields).unwrap();
+            let read: Vec<String> = fields.iter().map(|f| f.text(&row, Some(quote as u8), &mut String::new()).to_owned()).collect();
             let written: Vec<String> = written.into_iter().map(|(field, _)| field).collect();
             prop_assert_eq!(read, written);
         }

@@ -134,14 +134,15 @@ impl Decoder {
             Format::Csv {
                 delimiter, quote, ..
             } => {
-                for (name, byte) in [("delimiter", *delimiter), ("quote", *quote)] {
+                let quote = quote.map(|byte| ("quote", byte));
+                for (name, byte) in [("delimiter", *delimiter)].into_iter().chain(quote) {
                     if !byte.is_ascii() || byte == b'\n' || byte == b'\r' {
                         return Err(settings(format!(
                             "the {name} must be one ASCII character and no line end"
                         )));
                     }
                 }
-                if delimiter == quote {
+                if quote.is_some_and(|(_, quote)| quote == *delimiter) {
                     return Err(settings("delimiter and quote must differ".to_owned()));
                 }
             }
@@ -220,6 +221,28 @@ impl Decoder {
             fields
                 .into_iter()
                 .map(|field| field.text(row, quote, &mut text).to_owned())
+                .collect(),
+        )
+    }
+
+    /// The columns of a file whose first row is `row` and a record, called by their positions.
+    ///
+    /// # Errors
+    /// As [`Decoder::header`].
+    pub fn numbered(&self, row: &[u8]) -> Result<Columns, Error> {
+        let Format::Csv {
+            delimiter, quote, ..
+        } = self.format
+        else {
+            unreachable!("only CSV files have columns");
+        };
+        let row = utf8(row).map_err(|what| Error::Header(format!("the first row is {what}")))?;
+        let mut fields = Vec::new();
+        csv::split(row, delimiter, quote, &mut fields)
+            .map_err(|what| Error::Header(format!("the first row is damaged: {what}")))?;
+        self.columns(
+            (1..=fields.len())
+                .map(|number| number.to_string())
                 .collect(),
         )
     }
@@ -408,6 +431,7 @@ impl Decoder {
             delimiter,
             quote,
             null,
+            ..
         } = &self.format
         else {
             unreachable!("called for CSV only");

@@ -4,7 +4,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::job::model::{Compression, ErrorPolicy, EventTime, NodeId, Place, SourceConnector};
+use crate::job::model::{
+    Compression, ErrorPolicy, EventTime, Header, NodeId, Place, SourceConnector,
+};
 
 fn source(format: Format, key: Option<KeySelector>, time: Option<(&str, TimeFormat)>) -> Source {
     Source {
@@ -13,6 +15,7 @@ fn source(format: Format, key: Option<KeySelector>, time: Option<(&str, TimeForm
         connector: SourceConnector::File {
             paths: vec![PathBuf::from("/data/*").display().to_string()],
             compression: Compression::Auto,
+            watch: None,
         },
         format,
         key,
@@ -41,8 +44,9 @@ fn many(pointers: &[&str]) -> Option<KeySelector> {
 fn csv(null: Option<&str>) -> Format {
     Format::Csv {
         delimiter: b',',
-        quote: b'"',
+        quote: Some(b'"'),
         null: null.map(str::to_owned),
+        header: Header::First,
     }
 }
 
@@ -331,8 +335,9 @@ fn settings_that_do_not_go_together() {
     let time = Some(("/t", TimeFormat::Millis));
     let bad_csv = |delimiter, quote| Format::Csv {
         delimiter,
-        quote,
+        quote: Some(quote),
         null: None,
+        header: Header::First,
     };
     let too_many: Vec<String> = (0..65).map(|i| format!("/{i}")).collect();
     for (source, part) in [

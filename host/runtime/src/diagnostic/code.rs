@@ -123,6 +123,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0602", "input that cannot be decoded"),
     ("W0603", "input changed under the job"),
     ("W0604", "a source's settings do not fit its input"),
+    ("W0605", "what is watched cannot be looked at"),
     ("W0701", "a sink cannot be written"),
     ("W0702", "a record that a sink cannot write"),
     ("W0703", "a sink's directory cannot be used"),

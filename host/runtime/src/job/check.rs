@@ -4,6 +4,7 @@
 //! graph as a whole wait until every node and input of it is understood, because they would blame the innocent.
 
 mod directories;
+mod file_sink;
 mod graph;
 mod node;
 mod source;
@@ -244,6 +245,8 @@ impl Check<'_> {
             .restart
             .map_or_else(Restart::default, |section| self.restart(section));
 
+        let interval = checkpoint.clone().unwrap_or_default().interval;
+
         let Entries(sources) = raw.sources;
         let Entries(operators) = raw.operators;
         let Entries(sinks) = raw.sinks;
@@ -259,7 +262,7 @@ impl Check<'_> {
             .collect();
         let sinks: Vec<_> = sinks
             .into_iter()
-            .filter_map(|(id, raw): (String, SinkEntry)| self.sink(&id, raw))
+            .filter_map(|(id, raw): (String, SinkEntry)| self.sink(&id, raw, interval))
             .collect();
         let complete = nodes == sources.len() + operators.len() + sinks.len();
 

@@ -312,6 +312,63 @@ pub(super) struct FileSink {
     /// What a value is. Default: raw.
     #[serde(default, deserialize_with = "lenient")]
     pub format: Option<SinkFormatName>,
+    /// How CSV is written. Required with `format: csv`.
+    #[serde(default, deserialize_with = "lenient")]
+    pub csv: Option<SinkCsvSection>,
+    /// When a file is complete and another is begun.
+    #[serde(default, deserialize_with = "lenient")]
+    pub roll: Option<RollSection>,
+    /// How the files are compressed. Default: none.
+    #[serde(default, deserialize_with = "lenient")]
+    pub compression: Option<SinkCompressionEntry>,
+}
+
+/// How files are compressed.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(super) enum SinkCompressionEntry {
+    /// By a word, at the default level.
+    Method(SinkCompressionName),
+    /// At a level.
+    Section(SinkCompressionSection),
+}
+
+/// How files are compressed.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum SinkCompressionName {
+    /// Not compressed.
+    #[default]
+    None,
+    /// gzip.
+    Gzip,
+    /// zstd.
+    Zstd,
+}
+
+/// How files are compressed, and how hard.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SinkCompressionSection {
+    /// gzip or zstd.
+    #[serde(deserialize_with = "lenient")]
+    pub method: SinkCompressionName,
+    /// From fast to small: 1 to 9 for gzip, default 6; 1 to 19 for zstd, default 3.
+    #[serde(default, deserialize_with = "lenient")]
+    #[schemars(range(min = 1, max = 19))]
+    pub level: Option<u64>,
+}
+
+/// When a file is complete and another is begun.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RollSection {
+    /// When it has so many bytes. Default: 128MiB.
+    #[serde(default, deserialize_with = "lenient")]
+    pub size: Option<SizeText>,
+    /// At the first checkpoint at which it is so old; `0s`: at each. Default: 60 times `checkpoint.interval`.
+    #[serde(default, deserialize_with = "lenient")]
+    pub age: Option<DurationText>,
 }
 
 /// What a written value is.
@@ -322,6 +379,43 @@ pub(super) enum SinkFormatName {
     Raw,
     /// A line that is a JSON value.
     Json,
+    /// A JSON object, written as a CSV row.
+    Csv,
+}
+
+/// How CSV is written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SinkCsvSection {
+    /// The members of each value that are written, in order.
+    #[serde(deserialize_with = "lenient")]
+    #[schemars(length(min = 1))]
+    pub columns: Vec<String>,
+    /// The character between fields. Default: a comma.
+    #[serde(default, deserialize_with = "lenient")]
+    pub delimiter: Option<String>,
+    /// The character around fields that need it, or `none`. Default: a double quote.
+    #[serde(default, deserialize_with = "lenient")]
+    pub quote: Option<String>,
+    /// What is written for null. Default: nothing.
+    #[serde(default, deserialize_with = "lenient")]
+    pub null: Option<String>,
+    /// Whether each file begins with the names of its columns. Default: true.
+    #[serde(default, deserialize_with = "lenient")]
+    pub header: Option<bool>,
+    /// What happens to a value without one of the members. Default: fail.
+    #[serde(default, deserialize_with = "lenient")]
+    pub missing: Option<MissingName>,
+}
+
+/// What happens to a value without one of the members.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum MissingName {
+    /// The job fails.
+    Fail,
+    /// It is written as null is.
+    Empty,
 }
 
 /// No settings: `{}`.

@@ -11,7 +11,9 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 
 use super::decode::SHAPE;
 use super::file::{
-    Component, DeadLetterSection, Edge, ErrorPolicyEntry, ErrorPolicyName, Input, PinnedComponent,
+    Component, DeadLetterSection, Edge, ErrorPolicyEntry, ErrorPolicyName, HeaderEntry, Input,
+    PinnedComponent, SinkCompressionEntry, SinkCompressionName, SinkCompressionSection, WatchEntry,
+    WatchSection,
 };
 use crate::units;
 
@@ -150,6 +152,80 @@ impl ShortForm for ErrorPolicyEntry {
     }
 }
 
+impl ShortForm for SinkCompressionEntry {
+    type Full = SinkCompressionSection;
+    const EXPECTED: &'static str = "`none`, `gzip`, `zstd` or `{method: zstd, level: 9}`";
+
+    fn short<E: Error>(text: &str) -> Result<Self, E> {
+        SinkCompressionName::deserialize(StrDeserializer::<E>::new(text))
+            .map(SinkCompressionEntry::Method)
+            .map_err(|_: E| {
+                E::custom(format!(
+                    "unknown compression `{text}`\nit is {}",
+                    Self::EXPECTED
+                ))
+            })
+    }
+
+    fn full(full: SinkCompressionSection) -> Self {
+        SinkCompressionEntry::Section(full)
+    }
+}
+
+impl<'de> Deserialize<'de> for HeaderEntry {
+    fn deserialize<D: Deserializer<'de>>(decoder: D) -> Result<Self, D::Error> {
+        struct Entry;
+        impl<'de> Visitor<'de> for Entry {
+            type Value = HeaderEntry;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false` or a list of names")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<HeaderEntry, A::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = list.next_element()? {
+                    names.push(name);
+                }
+                Ok(HeaderEntry::Names(names))
+            }
+
+            fn visit_newtype_struct<D: Deserializer<'de>>(
+                self,
+                decoder: D,
+            ) -> Result<HeaderEntry, D::Error> {
+                bool::deserialize(decoder).map(HeaderEntry::Switch)
+            }
+        }
+        decoder.deserialize_newtype_struct(super::decode::LIST, Entry)
+    }
+}
+
+impl<'de> Deserialize<'de> for WatchEntry {
+    fn deserialize<D: Deserializer<'de>>(decoder: D) -> Result<Self, D::Error> {
+        struct Entry;
+        impl<'de> Visitor<'de> for Entry {
+            type Value = WatchEntry;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false` or fields (`{every: 1s}`)")
+            }
+
+            fn visit_bool<E: Error>(self, on: bool) -> Result<WatchEntry, E> {
+                Ok(WatchEntry::Switch(on))
+            }
+
+            fn visit_newtype_struct<D: Deserializer<'de>>(
+                self,
+                decoder: D,
+            ) -> Result<WatchEntry, D::Error> {
+                WatchSection::deserialize(decoder).map(WatchEntry::On)
+            }
+        }
+        decoder.deserialize_newtype_struct(SHAPE, Entry)
+    }
+}
+
 macro_rules! deserialize_short_form {
     ($($type:ty),*) => {$(
         impl<'de> Deserialize<'de> for $type {
@@ -159,7 +235,7 @@ macro_rules! deserialize_short_form {
         }
     )*};
 }
-deserialize_short_form!(Input, Component, ErrorPolicyEntry);
+deserialize_short_form!(Input, Component, ErrorPolicyEntry, SinkCompressionEntry);
 
 /// A `T`, or a list of them.
 #[derive(JsonSchema)]

@@ -26,24 +26,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("CheckpointSection", "savepoint_dir", "leave it out"),
     ("CheckpointSection", "savepoints", "leave it out"),
     ("SourceEntry", "kafka", "use `file`, `stdin` or `generator`"),
-    (
-        "FileSource",
-        "watch",
-        "leave it out; the files that are there at the start are read",
-    ),
     ("SinkEntry", "kafka", "use `file`, `stdout` or `blackhole`"),
-    ("SinkEntry", "roll", "leave it out"),
-    (
-        "SinkEntry",
-        "compression",
-        "leave it out; files are not compressed",
-    ),
-    ("FileSink", "roll", "leave it out"),
-    (
-        "FileSink",
-        "compression",
-        "leave it out; files are not compressed",
-    ),
 ];
 
 /// Values: the raw enumeration they would belong to, the value (or the key of its fields), and what to do without them.

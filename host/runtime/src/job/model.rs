@@ -226,6 +226,8 @@ pub enum SourceConnector {
         paths: Vec<String>,
         /// How they are compressed.
         compression: Compression,
+        /// How often to look for files that have appeared; `None`: those that are there at the start are all.
+        watch: Option<Duration>,
     },
     /// Standard input; cannot be replayed.
     Stdin,
@@ -276,11 +278,24 @@ pub enum Format {
     Csv {
         /// Between fields.
         delimiter: u8,
-        /// Around fields.
-        quote: u8,
+        /// Around fields; `None`: nothing is quoted, so a row is a line.
+        quote: Option<u8>,
         /// A field equal to this becomes null.
         null: Option<String>,
+        /// Where columns get their names from.
+        header: Header,
     },
+}
+
+/// Where the columns of a CSV file get their names from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// From its first row.
+    First,
+    /// From the job file; the first row is a record.
+    Names(Vec<String>),
+    /// From their positions: `1`, `2` … The first row is a record and says how many there are.
+    Numbered,
 }
 
 /// What becomes the key.
@@ -428,6 +443,10 @@ pub enum SinkConnector {
         dir: PathBuf,
         /// How values are written.
         format: SinkFormat,
+        /// When a part is complete.
+        roll: Roll,
+        /// How parts are compressed.
+        compression: SinkCompression,
     },
     /// Standard output, one value a line.
     Stdout,
@@ -435,11 +454,76 @@ pub enum SinkConnector {
     Blackhole,
 }
 
-/// How a file sink writes values.
+/// How the parts of a file sink are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinkCompression {
+    /// Not at all.
+    None,
+    /// gzip, a member a checkpoint; files end in `.gz`.
+    Gzip {
+        /// 1 to 9.
+        level: u8,
+    },
+    /// zstd, a frame a checkpoint; files end in `.zst`.
+    Zstd {
+        /// 1 to 19.
+        level: u8,
+    },
+}
+
+/// When a part of a file sink is complete, and the next record begins another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Roll {
+    /// As soon as it has so many bytes.
+    pub size: u64,
+    /// At the first checkpoint at which its first record was written so long ago; zero: at each.
+    pub age: Duration,
+}
+
+impl Roll {
+    /// So many checkpoint intervals make the age of a part, unless the job file says otherwise.
+    pub const INTERVALS: u32 = 60;
+
+    /// What holds where the job file says nothing and a checkpoint is taken each `interval`.
+    pub fn every(interval: Duration) -> Roll {
+        Roll {
+            size: 128 << 20,
+            age: interval.saturating_mul(Self::INTERVALS),
+        }
+    }
+}
+
+impl Default for Roll {
+    /// At the default interval.
+    fn default() -> Self {
+        Roll::every(CheckpointSettings::default().interval)
+    }
+}
+
+/// How a file sink writes values.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkFormat {
     /// The value and a newline; a value that contains a newline is an error. Files end in `.txt`.
     Raw,
     /// As raw, and each value must be one JSON text. Files end in `.jsonl`.
     Json,
+    /// Each value is a JSON object, of which some members become a row. Files end in `.csv`.
+    Csv(CsvOutput),
+}
+
+/// How rows are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsvOutput {
+    /// Names of the members that are written, in order.
+    pub columns: Vec<String>,
+    /// Between fields.
+    pub delimiter: u8,
+    /// Around fields that need it; `None`: such a field is refused.
+    pub quote: Option<u8>,
+    /// What stands for null.
+    pub null: String,
+    /// Whether each file begins with the names of its columns.
+    pub header: bool,
+    /// Whether a member that is missing is written as null; otherwise the record is refused.
+    pub missing_is_null: bool,
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::model::{
-    Compression, Delivery, ErrorPolicy, Exchange, Format, Input, Job, KeySelector, Limits, NullKey,
-    Operator, Restart, Sink, SinkConnector, SinkFormat, Source, SourceConnector, TimeFormat,
+    Compression, CsvOutput, Delivery, ErrorPolicy, Exchange, Format, Header, Input, Job,
+    KeySelector, Limits, NullKey, Operator, Restart, Sink, SinkCompression, SinkConnector,
+    SinkFormat, Source, SourceConnector, TimeFormat,
 };
 use crate::units::{ByteSize, format_duration};
 
@@ -176,6 +177,35 @@ fn restart(restart: &Restart) -> Out {
     .into()
 }
 
+fn character(byte: u8) -> Out {
+    Out::Text(char::from(byte).to_string())
+}
+
+fn quote_character(quote: Option<u8>) -> Out {
+    quote.map_or_else(|| word("none"), character)
+}
+
+fn texts(texts: &[String]) -> Out {
+    Out::List(texts.iter().map(|text| Out::from(text.as_str())).collect())
+}
+
+fn csv_output(output: &CsvOutput) -> Map {
+    Map::default()
+        .with("columns", texts(&output.columns))
+        .with("delimiter", character(output.delimiter))
+        .with("quote", quote_character(output.quote))
+        .with("null", output.null.as_str())
+        .with("header", word(if output.header { "true" } else { "false" }))
+        .with(
+            "missing",
+            word(if output.missing_is_null {
+                "empty"
+            } else {
+                "fail"
+            }),
+        )
+}
+
 fn format(map: Map, format: &Format) -> Map {
     match format {
         Format::Raw => map.with("format", word("raw")),
@@ -184,12 +214,17 @@ fn format(map: Map, format: &Format) -> Map {
             delimiter,
             quote,
             null,
+            header,
         } => {
-            let text = |byte: &u8| Out::Text(char::from(*byte).to_string());
             let csv = Map::default()
-                .with("delimiter", text(delimiter))
-                .with("quote", text(quote))
+                .with("delimiter", character(*delimiter))
+                .with("quote", quote_character(*quote))
                 .maybe("null", null.as_deref());
+            let csv = match header {
+                Header::First => csv,
+                Header::Numbered => csv.with("header", word("false")),
+                Header::Names(names) => csv.with("header", texts(names)),
+            };
             map.with("format", word("csv")).with("csv", csv)
         }
     }
@@ -197,7 +232,11 @@ fn format(map: Map, format: &Format) -> Map {
 
 fn source(source: &Source) -> Out {
     let (connector, settings) = match &source.connector {
-        SourceConnector::File { paths, compression } => {
+        SourceConnector::File {
+            paths,
+            compression,
+            watch,
+        } => {
             let paths = paths.iter().map(|path| Out::from(path.as_str())).collect();
             let map = Map::default().with("paths", Out::List(paths)).with(
                 "compression",
@@ -207,6 +246,10 @@ fn source(source: &Source) -> Out {
                     Compression::Gzip => "gzip",
                     Compression::Zstd => "zstd",
                 }),
+            );
+            let map = map.maybe(
+                "watch",
+                watch.map(|every| Map::default().with("every", every)),
             );
             ("file", format(map, &source.format))
         }
@@ -351,16 +394,41 @@ fn sink(sink: &Sink) -> Out {
     let all: Vec<_> = sink.inputs.iter().collect();
     let map = Map::default().maybe("input", (!all.is_empty()).then(|| inputs(all)));
     let map = match &sink.connector {
-        SinkConnector::File { dir, format } => {
-            let format = match format {
-                SinkFormat::Raw => "raw",
-                SinkFormat::Json => "json",
+        SinkConnector::File {
+            dir,
+            format,
+            roll,
+            compression,
+        } => {
+            let compressed = |method, level: &u8| {
+                Map::default()
+                    .with("method", word(method))
+                    .with("level", u64::from(*level))
+                    .into()
+            };
+            let compression: Out = match compression {
+                SinkCompression::None => word("none"),
+                SinkCompression::Gzip { level } => compressed("gzip", level),
+                SinkCompression::Zstd { level } => compressed("zstd", level),
+            };
+            let (format, csv) = match format {
+                SinkFormat::Raw => ("raw", None),
+                SinkFormat::Json => ("json", None),
+                SinkFormat::Csv(output) => ("csv", Some(csv_output(output))),
             };
             map.with(
                 "file",
                 Map::default()
                     .with("dir", path(dir))
-                    .with("format", word(format)),
+                    .with("format", word(format))
+                    .maybe("csv", csv)
+                    .with(
+                        "roll",
+                        Map::default()
+                            .with("size", word(&ByteSize(roll.size).to_string()))
+                            .with("age", roll.age),
+                    )
+                    .with("compression", compression),
             )
         }
         SinkConnector::Stdout => map.with("stdout", Map::default()),

@@ -222,7 +222,7 @@ fn with_record(problem: Diagnostic, record: Option<&str>) -> Diagnostic {
 /// Whether a state file is not what was written.
 fn is_damage(error: &weir_state::Error) -> bool {
     match error {
-        weir_state::Error::Corrupt { .. } => true,
+        weir_state::Error::Corrupt { .. } | weir_state::Error::Chain { .. } => true,
         weir_state::Error::Io { source, .. } => source.kind() == std::io::ErrorKind::InvalidData,
         _ => false,
     }

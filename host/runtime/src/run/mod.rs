@@ -398,6 +398,7 @@ fn recover(
         confirmed: recovered.confirmed,
         next_n: recovered.next_n,
         tasks: Vec::new(),
+        carried: recovered.carried,
     };
     let beginning = Beginning {
         attempt: recovered.attempt,

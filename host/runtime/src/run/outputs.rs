@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::checkpoint::outputs::Adoption;
 use crate::checkpoint::{Outputs, PartFound};
 use crate::sink::{StagedPart, parts};
 
@@ -33,6 +34,14 @@ impl Outputs for FileOutputs {
             return Ok(found(length, PartFound::Published));
         }
         Ok(PartFound::Missing)
+    }
+
+    fn length(&self, part: &StagedPart) -> io::Result<Option<u64>> {
+        length(part.dir.join(&part.staged))
+    }
+
+    fn adopt(&mut self, open: &[StagedPart], attempt: u64) -> io::Result<Adoption> {
+        parts::adopt(open, attempt).map_err(io::Error::other)
     }
 
     fn publish(&mut self, all: &[StagedPart]) -> io::Result<()> {

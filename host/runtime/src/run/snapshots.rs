@@ -98,10 +98,11 @@ fn store(files: &StateFiles, stored: &mut Stored, handover: Handover) -> Message
     } = handover.frozen;
     let sinks: Vec<SinkSnapshot> = sinks
         .into_iter()
-        .map(|(id, subtask, staged)| SinkSnapshot {
+        .map(|(id, subtask, prepared)| SinkSnapshot {
             id,
             subtask,
-            staged,
+            staged: prepared.staged,
+            open: prepared.open,
         })
         .collect();
     let n = handover.barrier.map(|barrier| barrier.n);

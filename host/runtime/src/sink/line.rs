@@ -8,7 +8,7 @@ use crate::job::model::SinkFormat;
 /// The value of record `row`, fit to be followed by a newline and found again.
 pub(super) fn value<'a>(
     sink: &str,
-    format: SinkFormat,
+    format: &SinkFormat,
     batch: &'a Batch,
     row: usize,
 ) -> Result<&'a [u8], Error> {
@@ -31,7 +31,7 @@ pub(super) fn value<'a>(
                 .to_owned(),
         );
     }
-    if format == SinkFormat::Json
+    if *format == SinkFormat::Json
         && let Err(fault) = json::validate(value)
     {
         return refuse(format!(
@@ -64,7 +64,7 @@ mod tests {
             (Json, false, b"\"\xff\""),
         ] {
             let batch = batch(&[None, Some(text)]);
-            match value("out", format, &batch, 1) {
+            match value("out", &format, &batch, 1) {
                 Ok(value) => assert!(good && value == text, "{text:?}"),
                 Err(error) => {
                     assert!(!good, "{text:?}");
@@ -79,7 +79,7 @@ mod tests {
                     assert_eq!(origin, Origin::new(2, 2));
                 }
             }
-            let error = value("out", format, &batch, 0).unwrap_err();
+            let error = value("out", &format, &batch, 0).unwrap_err();
             assert!(error.to_string().contains("without a value"), "{error}");
         }
     }

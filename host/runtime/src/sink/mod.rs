@@ -1,8 +1,9 @@
 //! Sinks: where records go, and how output is committed.
 //!
-//! A sink subtask writes as records come and *prepares* at a barrier: everything before it is staged durably, invisible to
-//! readers. When the checkpoint is decided, the coordinator commits what was staged ([`parts::publish`]); recovery does it
-//! again, so it is idempotent.
+//! A sink subtask writes as records come and *prepares* at a barrier: everything before it is durable, invisible to
+//! readers. What is complete by then is staged, and when the checkpoint is decided, the coordinator makes it visible
+//! ([`parts::publish`]); recovery does it again, so it is idempotent. What goes on beyond the barrier is an open part, of which
+//! the checkpoint records the length: after a failure the next attempt takes over that much of it ([`parts::adopt`]).
 
 use std::path::PathBuf;
 
@@ -10,16 +11,21 @@ use crate::batch::{Batch, Origin};
 use crate::job::model::{self, SinkConnector};
 
 mod blackhole;
+mod compress;
+mod csv;
 mod file;
 mod line;
 pub mod parts;
 mod stdout;
 
 pub use blackhole::Blackhole;
-pub use file::FileSink;
+pub use file::{FileSink, PartKind};
 pub use stdout::StdoutSink;
 
-/// A staged file, named by a manifest, that becomes visible by a rename once the checkpoint is decided.
+/// A part of a file sink's output, named by a manifest, under its hidden name.
+///
+/// Where the manifest stages it, it is complete and becomes visible by a rename once the checkpoint is decided. Where the
+/// manifest has it open, only its first [`bytes`](StagedPart::bytes) belong to the checkpoint, and its writer goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct StagedPart {
     /// Id of the sink.
@@ -28,12 +34,35 @@ pub struct StagedPart {
     pub dir: PathBuf,
     /// Name while staged: begins with a dot.
     pub staged: String,
-    /// Final name.
+    /// Final name, given when it was begun.
     pub name: String,
-    /// Length in bytes.
+    /// Length in bytes, as far as the checkpoint goes.
     pub bytes: u64,
-    /// Records in it.
+    /// Records in so many bytes.
     pub records: u64,
+}
+
+/// What a sink subtask holds at a barrier, all of it durable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// Parts completed since the last barrier, each handed over once: they ride along in a later manifest if this checkpoint is
+    /// skipped.
+    pub staged: Vec<StagedPart>,
+    /// The part that goes on beyond the barrier, as it was there.
+    pub open: Option<StagedPart>,
+}
+
+/// Which subtask writes, when: what the names of its parts carry, so that none is ever given twice.
+#[derive(Clone, Debug)]
+pub struct Author {
+    /// Short id of the lineage, hexadecimal.
+    pub lineage: String,
+    /// The attempt.
+    pub attempt: u64,
+    /// The subtask.
+    pub subtask: u16,
+    /// Number of the attempt's first checkpoint.
+    pub next_n: u64,
 }
 
 /// What a sink subtask has written so far, committed or not.
@@ -96,28 +125,32 @@ impl Error {
 #[derive(Debug)]
 pub enum Writer {
     /// Files.
-    File(FileSink),
+    File(Box<FileSink>),
     /// Standard output.
     Stdout(StdoutSink),
     /// Nothing.
     Blackhole(Blackhole),
 }
 
-/// The writer of subtask `subtask` of `sink`, in attempt `attempt` of the lineage whose short id is `lineage`
-/// (hexadecimal). Nothing is created before the first record; see [`parts::check_dir`] for what to check at start.
+/// The writer of a subtask of `sink`. Nothing is created before the first record; see [`parts::check_dir`] for what to check at
+/// start.
 ///
 /// # Errors
 /// [`Error::Io`] if standard output is not open.
-pub fn open(
-    sink: &model::Sink,
-    lineage: &str,
-    attempt: u64,
-    subtask: u16,
-) -> Result<Writer, Error> {
+pub fn open(sink: &model::Sink, author: Author) -> Result<Writer, Error> {
     let id = sink.id.as_str();
     Ok(match &sink.connector {
-        SinkConnector::File { dir, format } => {
-            Writer::File(FileSink::new(id, dir, *format, lineage, attempt, subtask))
+        SinkConnector::File {
+            dir,
+            format,
+            roll,
+            compression,
+        } => {
+            let kind = PartKind {
+                format: format.clone(),
+                compression: *compression,
+            };
+            Writer::File(Box::new(FileSink::new(id, dir, kind, *roll, author)))
         }
         SinkConnector::Stdout => Writer::Stdout(StdoutSink::open(id)?),
         SinkConnector::Blackhole => Writer::Blackhole(Blackhole::default()),
@@ -151,16 +184,16 @@ impl Writer {
         }
     }
 
-    /// Everything written so far is durable, to be committed with checkpoint `checkpoint`, when this returns. The parts
-    /// are this call's; they ride along in a later manifest if that checkpoint is skipped.
+    /// Everything written so far is durable, to be committed with checkpoint `checkpoint`, when this returns. Nothing comes after
+    /// the `last` one, so it leaves nothing open.
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn prepare(&mut self, checkpoint: u64) -> Result<Vec<StagedPart>, Error> {
+    pub fn prepare(&mut self, checkpoint: u64, last: bool) -> Result<Prepared, Error> {
         match self {
-            Writer::File(sink) => sink.prepare(checkpoint),
-            Writer::Stdout(sink) => sink.flush().map(|()| Vec::new()),
-            Writer::Blackhole(_) => Ok(Vec::new()),
+            Writer::File(sink) => sink.prepare(checkpoint, last),
+            Writer::Stdout(sink) => sink.flush().map(|()| Prepared::default()),
+            Writer::Blackhole(_) => Ok(Prepared::default()),
         }
     }
 
@@ -178,7 +211,17 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::batch::NO_TIME;
-    use crate::job::model::{NodeId, Place, SinkFormat};
+    use crate::job::model::{NodeId, Place, Roll, SinkCompression, SinkFormat};
+
+    /// Subtask 2 of attempt 1.
+    fn author() -> Author {
+        Author {
+            lineage: "7c1e0000".to_owned(),
+            attempt: 1,
+            subtask: 2,
+            next_n: 3,
+        }
+    }
 
     pub(super) fn batch(values: &[Option<&[u8]>]) -> Batch {
         let mut batch = Batch::default();
@@ -209,12 +252,12 @@ mod tests {
 
     #[test]
     fn a_blackhole_counts() {
-        let mut writer = open(&sink(SinkConnector::Blackhole), "7c1e0000", 1, 0).unwrap();
+        let mut writer = open(&sink(SinkConnector::Blackhole), author()).unwrap();
         writer
             .write(&batch(&[Some(b"abc"), None, Some(b"a\nb")]))
             .unwrap();
         writer.flush().unwrap();
-        assert_eq!(writer.prepare(1).unwrap(), []);
+        assert_eq!(writer.prepare(1, false).unwrap(), Prepared::default());
         assert_eq!(
             writer.written(),
             Written {
@@ -230,12 +273,14 @@ mod tests {
         let connector = SinkConnector::File {
             dir: dir.path().to_owned(),
             format: SinkFormat::Raw,
+            roll: Roll::default(),
+            compression: SinkCompression::None,
         };
-        let mut writer = open(&sink(connector), "7c1e0000", 1, 2).unwrap();
+        let mut writer = open(&sink(connector), author()).unwrap();
         writer.write(&lines(&["a", "b"])).unwrap();
         writer.flush().unwrap();
-        let parts = writer.prepare(3).unwrap();
-        assert_eq!(parts[0].name, "part-7c1e0000-000003-002.txt");
+        let parts = writer.prepare(3, true).unwrap().staged;
+        assert_eq!(parts[0].name, "part-7c1e0000-000003-002-001.txt");
         assert_eq!(
             (parts[0].sink.as_str(), parts[0].bytes, parts[0].records),
             ("out", 4, 2)

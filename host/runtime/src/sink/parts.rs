@@ -1,6 +1,6 @@
-//! What happens to a file sink's directory outside of its writers: the check at start, publishing, sweeping.
+//! What happens to a file sink's directory outside of its writers: the check at start, taking over, publishing, sweeping.
 //!
-//! A part exists under its staged name, then under its final name, never under both and (a rename is atomic) never in
+//! A complete part exists under its staged name, then under its final name, never under both and (a rename is atomic) never in
 //! between. Whatever the process was killed at, doing it again leads to the same directory.
 
 use std::collections::{BTreeSet, HashSet};
@@ -8,68 +8,161 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 
-use super::{Error, StagedPart};
+use super::{Author, Error, PartKind, StagedPart};
+use crate::checkpoint::outputs::Adoption;
 use crate::fault_point;
-use crate::job::model::SinkFormat;
+use crate::job::model::{SinkCompression, SinkFormat};
 
 #[cfg(test)]
 mod tests;
 
-const EXTENSIONS: [&str; 2] = ["txt", "jsonl"];
+const EXTENSIONS: [&str; 3] = ["txt", "jsonl", "csv"];
 
-fn extension(format: SinkFormat) -> &'static str {
-    match format {
+/// What follows them where a part is compressed.
+const COMPRESSED: [&str; 3] = ["", ".gz", ".zst"];
+
+fn extension(kind: &PartKind) -> String {
+    let format = match kind.format {
         SinkFormat::Raw => EXTENSIONS[0],
         SinkFormat::Json => EXTENSIONS[1],
-    }
+        SinkFormat::Csv(_) => EXTENSIONS[2],
+    };
+    let compression = match kind.compression {
+        SinkCompression::None => COMPRESSED[0],
+        SinkCompression::Gzip { .. } => COMPRESSED[1],
+        SinkCompression::Zstd { .. } => COMPRESSED[2],
+    };
+    format!("{format}{compression}")
 }
 
-/// The name of a part while it is staged: hidden, so that no pattern finds it.
-pub(super) fn staged_name(
-    lineage: &str,
-    attempt: u64,
-    subtask: u16,
-    number: u64,
-    format: SinkFormat,
-) -> String {
+fn is_extension(text: &str) -> bool {
+    let formats = EXTENSIONS
+        .iter()
+        .filter_map(|format| text.strip_prefix(format));
+    formats.into_iter().any(|rest| COMPRESSED.contains(&rest))
+}
+
+/// The name of the `number`th part of an attempt's subtask while it is staged: hidden, so that no pattern finds it.
+pub(super) fn staged_name(author: &Author, number: u64, kind: &PartKind) -> String {
+    let Author {
+        lineage,
+        attempt,
+        subtask,
+        ..
+    } = author;
     format!(
         ".part-{lineage}-{attempt}-{subtask:03}-{number:06}.{}",
-        extension(format)
+        extension(kind)
     )
 }
 
-/// The name of a part once it is published.
-pub(super) fn final_name(
-    lineage: &str,
-    checkpoint: u64,
-    subtask: u16,
-    format: SinkFormat,
-) -> String {
+/// The name, once it is published, of the `number`th part that was begun before checkpoint [`Author::next_n`] and after the one
+/// before it.
+pub(super) fn final_name(author: &Author, number: u64, kind: &PartKind) -> String {
+    let Author {
+        lineage,
+        subtask,
+        next_n,
+        ..
+    } = author;
     format!(
-        "part-{lineage}-{checkpoint:06}-{subtask:03}.{}",
-        extension(format)
+        "part-{lineage}-{next_n:06}-{subtask:03}-{number:03}.{}",
+        extension(kind)
     )
 }
 
-/// The attempt that wrote a file of this name, if it is one that [`staged_name`] names; 0 for a probe, which any attempt may remove.
-fn staged_by(name: &str) -> Option<u64> {
-    let (stem, extension) = name.strip_prefix(".part-")?.rsplit_once('.')?;
-    if !EXTENSIONS.contains(&extension) {
+/// What a staged name says, if it is one.
+enum Staged<'a> {
+    /// A file that only tried whether something can be written.
+    Probe,
+    /// What [`staged_name`] names: the attempt, and what stands before and after it.
+    Part(&'a str, u64, &'a str),
+}
+
+fn parse_staged(name: &str) -> Option<Staged<'_>> {
+    let rest = name.strip_prefix(".part-")?;
+    let (stem, extension) = rest.split_once('.')?;
+    if !is_extension(extension) {
         return None;
     }
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let fields: Vec<&str> = stem.split('-').collect();
     match fields[..] {
-        ["probe", process] if is_number(process) => Some(0),
+        ["probe", process] if is_number(process) => Some(Staged::Probe),
         [lineage, attempt, subtask, number]
             if !lineage.is_empty()
                 && lineage.bytes().all(|b| b.is_ascii_hexdigit())
                 && [attempt, subtask, number].into_iter().all(is_number) =>
         {
-            attempt.parse().ok()
+            let (before, after) = rest.split_at(lineage.len() + 1);
+            Some(Staged::Part(
+                before,
+                attempt.parse().ok()?,
+                &after[attempt.len()..],
+            ))
         }
         _ => None,
     }
+}
+
+/// The attempt that wrote a file of this name, if it is a staged one; 0 for a probe, which any attempt may remove.
+fn staged_by(name: &str) -> Option<u64> {
+    match parse_staged(name)? {
+        Staged::Probe => Some(0),
+        Staged::Part(_, attempt, _) => Some(attempt),
+    }
+}
+
+/// Takes over for `attempt` what is committed of parts that an earlier attempt had open: a copy of so many bytes of each, under a
+/// staged name of `attempt`, durable when this returns. The originals stay as they are, and whoever still writes to them does not
+/// write to the copies.
+///
+/// To be called only by the attempt that owns the job.
+///
+/// The inner error is a part that is not there as it was recorded: not at all, or shorter.
+///
+/// # Errors
+/// [`Error::Part`] if a name is not that of a part; [`Error::Io`].
+pub fn adopt(open: &[StagedPart], attempt: u64) -> Result<Adoption, Error> {
+    let mut adopted = Vec::with_capacity(open.len());
+    for (number, part) in open.iter().enumerate() {
+        if number > 0 {
+            fault_point::pass("mid-adoption");
+        }
+        match adopt_one(part, attempt)? {
+            Some(part) => adopted.push(part),
+            None => return Ok(Err(part.clone())),
+        }
+    }
+    let dirs: BTreeSet<_> = adopted.iter().map(|part| &part.dir).collect();
+    dirs.into_iter().try_for_each(|dir| sync_dir(dir))?;
+    Ok(Ok(adopted))
+}
+
+fn adopt_one(part: &StagedPart, attempt: u64) -> Result<Option<StagedPart>, Error> {
+    let from = part.dir.join(&part.staged);
+    let Some(Staged::Part(before, _, after)) = parse_staged(&part.staged) else {
+        return Err(Error::Part(format!(
+            "sink `{}`: {} is not the name of a staged part",
+            part.sink, part.staged
+        )));
+    };
+    let staged = format!(".part-{before}{attempt}{after}");
+    let to = part.dir.join(&staged);
+    let file = match File::open(&from) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed("cannot read", &from, error)),
+    };
+    let mut copy = File::create_new(&to).map_err(|cause| failed("cannot create", &to, cause))?;
+    // The file system shares the bytes instead, if it can.
+    let copied = io::copy(&mut file.take(part.bytes), &mut copy)
+        .and_then(|copied| copy.sync_all().map(|()| copied))
+        .map_err(|cause| failed("cannot write", &to, cause))?;
+    Ok((copied == part.bytes).then(|| StagedPart {
+        staged,
+        ..part.clone()
+    }))
 }
 
 /// Makes sure that sink `sink` can write to `dir`: creates it if only it is missing, and tries to write a file.

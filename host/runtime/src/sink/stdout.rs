@@ -49,7 +49,7 @@ impl StdoutSink {
     /// [`Error::Value`] for a value that is no line, [`Error::Closed`] if nobody reads any more.
     pub fn write(&mut self, batch: &Batch) -> Result<(), Error> {
         for row in 0..batch.len() {
-            let value = line::value(&self.sink, SinkFormat::Raw, batch, row)?;
+            let value = line::value(&self.sink, &SinkFormat::Raw, batch, row)?;
             self.buffer.extend_from_slice(value);
             self.buffer.push(b'\n');
             self.written.records += 1;

@@ -7,7 +7,7 @@ use super::SplitState;
 /// Half-read splits are dealt first, so that they are spread over the subtasks; then the unread ones in order. The numbers of
 /// unfinished splits of two subtasks differ by one at most. Finished ones stay with subtask 0, to be part of the next checkpoint.
 /// In which order a subtask reads what it was dealt is the connector's business.
-pub fn assign(mut splits: Vec<SplitState>, parallelism: usize) -> Vec<Vec<SplitState>> {
+pub(super) fn assign(mut splits: Vec<SplitState>, parallelism: usize) -> Vec<Vec<SplitState>> {
     assert!(parallelism > 0, "a source has at least one subtask");
     splits.sort_by_key(|split| (split.done, !split.is_begun(), split.split));
     let mut dealt = vec![Vec::new(); parallelism];

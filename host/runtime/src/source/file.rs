@@ -5,7 +5,8 @@
 //! hash of what was read last. A file may grow until it was read to its end; one that shrank or was rewritten stops the
 //! job, since output that was committed already came from what is gone. Only a finished file may disappear.
 //!
-//! Which files there are is settled when the job first starts. What appears later is reported and not read.
+//! Which files there are is settled when the job first starts, and what appears later is reported and not read; unless the
+//! source watches, which [`watch`] is about.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{Read, Seek, SeekFrom};
@@ -16,17 +17,20 @@ use super::framer::{Framer, HISTORY, tail_hash};
 use super::records::{Decoding, Pause, Records};
 use super::{Emit, Error, Progress, Reader, SplitState, position};
 use crate::batch::NO_TIME;
-use crate::job::model::{self, Compression, Format, NodeId};
+use crate::job::model::{self, Compression, Format, NodeId, SourceConnector};
 
 mod find;
 mod identity;
+mod ledger;
 mod stream;
+mod watch;
 
 #[cfg(test)]
 pub(super) mod tests;
 
 use identity::Identity;
 use stream::Stream;
+use watch::Watch;
 
 /// Reads (of 128 to 256 KiB) after which a call returns, so that a stop is noticed while nothing is emitted.
 const READS_PER_CALL: usize = 16;
@@ -50,8 +54,15 @@ struct Position {
     header: Option<Vec<String>>,
 }
 
-/// The files that `paths` name, none of them read.
-pub(super) fn discover(source: &NodeId, paths: &[String]) -> Result<Vec<SplitState>, Error> {
+/// The files that `paths` name, none of them read. Where they are watched, they are found later.
+pub(super) fn discover(
+    source: &NodeId,
+    paths: &[String],
+    watched: bool,
+) -> Result<Vec<SplitState>, Error> {
+    if watched {
+        return watch::discover(source, paths).map(|()| Vec::new());
+    }
     let names = find::files(source, paths)?;
     let mut splits = Vec::with_capacity(names.len());
     for (split, name) in (0..).zip(names) {
@@ -80,10 +91,22 @@ pub(super) fn discover(source: &NodeId, paths: &[String]) -> Result<Vec<SplitSta
 pub(super) fn resume(
     source: &NodeId,
     paths: &[String],
+    watched: bool,
     splits: &[SplitState],
 ) -> Result<Vec<String>, Error> {
+    if !watched && splits.iter().any(watch::is_ledger) {
+        return Err(Error::Invalid(format!(
+            "source `{source}`: the checkpoint was taken while the source watched for files, so `watch` must stay; or give the source \
+             another id, which reads all that is there"
+        )));
+    }
+    watch::resume(source, paths, splits)?;
     let mut warnings = Vec::new();
-    for split in splits {
+    for split in splits.iter().filter(|split| !watch::is_ledger(split)) {
+        // What was not begun is found again where files are watched, if it is there.
+        if watched && !split.done && !split.is_begun() {
+            continue;
+        }
         let position: Position = position(source, split)?;
         if let Some(size) = identity::check(source, &split.name, position.identity, split.done)?
             && split.done
@@ -94,6 +117,9 @@ pub(super) fn resume(
                 split.name, position.identity.size
             ));
         }
+    }
+    if watched {
+        return Ok(warnings);
     }
     // What is found anew decides nothing, so that a pattern which matches nothing any more is no reason to stop.
     let recorded: HashSet<&str> = splits.iter().map(|split| split.name.as_str()).collect();
@@ -121,10 +147,19 @@ fn to_json(position: &Position) -> serde_json::Value {
     serde_json::to_value(position).expect("a position is plain data")
 }
 
+/// See [`watch::deal`].
+pub(super) use watch::deal as deal_watched;
+
 #[derive(Debug)]
 struct File {
     state: SplitState,
     position: Position,
+    /// Its number in origins of records.
+    origin: u32,
+    /// Open already, and known to be what `position` says: a file that was just found.
+    found: Option<std::fs::File>,
+    /// See [`watch::Found::dir`].
+    dir: u64,
 }
 
 /// The file that is being read.
@@ -152,26 +187,47 @@ pub(super) struct Files {
     source: NodeId,
     compression: Compression,
     decoding: Decoding,
-    first_split: u32,
+    /// Those that were dealt; where files are watched, those of them that are not finished.
     files: Vec<File>,
     /// What is to be opened, by index.
     queue: VecDeque<usize>,
     open: Option<Open>,
     /// Whether the files begun before a restart were reported.
     announced: bool,
+    /// Finds further ones.
+    watch: Option<Watch>,
 }
 
 impl Files {
     pub(super) fn open(
         source: &model::Source,
-        compression: Compression,
         splits: Vec<SplitState>,
         first_split: u32,
     ) -> Result<Files, Error> {
+        let SourceConnector::File {
+            paths,
+            compression,
+            watch: every,
+        } = &source.connector
+        else {
+            unreachable!("called for file sources only");
+        };
         let mut files = Vec::with_capacity(splits.len());
+        let mut watch = None;
         for state in splits {
+            if let (Some(every), true) = (every, watch::is_ledger(&state)) {
+                watch = Some(Watch::new(&source.id, paths, *every, &state)?);
+                continue;
+            }
             let position = position(&source.id, &state)?;
-            files.push(File { state, position });
+            let origin = first_split.saturating_add(state.split);
+            files.push(File {
+                state,
+                position,
+                origin,
+                found: None,
+                dir: 0,
+            });
         }
         // In order even where a later file is half read, as it can be after the job went on at a lower parallelism: were that one
         // finished first, everything in the earlier ones would be late. It holds the watermark meanwhile.
@@ -181,22 +237,30 @@ impl Files {
             .collect();
         Ok(Files {
             source: source.id.clone(),
-            compression,
+            compression: *compression,
             decoding: Decoding::new(source)?,
-            first_split,
             files,
             queue,
             open: None,
             announced: false,
+            watch,
         })
     }
 
     /// Opens file `index` and sets out for its position.
-    fn begin(&self, index: usize) -> Result<Open, Error> {
-        let File { state, position } = &self.files[index];
-        identity::check(&self.source, &state.name, position.identity, false)?;
+    fn begin(&mut self, index: usize) -> Result<Open, Error> {
+        let found = self.files[index].found.take();
+        let File {
+            state, position, ..
+        } = &self.files[index];
         let unreadable = |cause| identity::unreadable(&self.source, &state.name, cause);
-        let file = identity::open(&self.source, &state.name)?;
+        let file = match found {
+            Some(file) => file,
+            None => {
+                identity::check(&self.source, &state.name, position.identity, false)?;
+                identity::open(&self.source, &state.name)?
+            }
+        };
         let mut stream = Stream::open(file, self.compression).map_err(unreadable)?;
         let history = position.at.min(HISTORY as u64);
         let mut skip = position.at - history;
@@ -223,7 +287,12 @@ impl Files {
 
     /// File `index` from where `framer` stands.
     fn records(&self, index: usize, framer: Framer) -> Result<Records, Error> {
-        let File { state, position } = &self.files[index];
+        let File {
+            state,
+            position,
+            origin,
+            ..
+        } = &self.files[index];
         let columns = match (&position.header, self.decoding.format()) {
             (Some(names), Format::Csv { .. }) => {
                 Some(self.decoding.columns(names.clone(), &state.name)?)
@@ -232,7 +301,7 @@ impl Files {
         };
         Ok(Records::new(
             state.split,
-            self.first_split,
+            *origin,
             &state.name,
             framer,
             columns,
@@ -245,7 +314,9 @@ impl Files {
         let Stage::Seeking { skip, history } = &mut open.stage else {
             unreachable!("called while seeking");
         };
-        let File { state, position } = &self.files[open.index];
+        let File {
+            state, position, ..
+        } = &self.files[open.index];
         let wanted = position.at.min(HISTORY as u64) as usize;
         let mut piece = [0; HISTORY];
         let room = if *skip > 0 {
@@ -296,7 +367,9 @@ impl Files {
     /// Makes sure that the end which `stream` came to is the end of file `index`, before the bytes since the last line's end are taken
     /// for a record: a file that somebody cuts short or writes anew while it is read ends anywhere.
     fn check_end(&self, index: usize, stream: &Stream) -> Result<(), Error> {
-        let File { state, position } = &self.files[index];
+        let File {
+            state, position, ..
+        } = &self.files[index];
         let unreadable = |cause| identity::unreadable(&self.source, &state.name, cause);
         let size = stream.raw_position().map_err(unreadable)?;
         let recorded = position.identity;
@@ -313,11 +386,19 @@ impl Files {
     /// The file that `open` is about was read to its end.
     fn close(&mut self, open: Open) -> Result<(), Error> {
         let (state, position) = self.now(&open);
-        let file = &mut self.files[open.index];
         let unreadable = |cause| identity::unreadable(&self.source, &state.name, cause);
         let size = open.stream.raw_position().map_err(unreadable)?;
         // It may have grown since it was found.
         let identity = Identity::up_to(open.stream.file(), size).map_err(unreadable)?;
+        if let Some(watch) = &mut self.watch {
+            let metadata = open.stream.file().metadata().map_err(unreadable)?;
+            let File { dir, .. } = self.files.remove(open.index);
+            watch.finished(&state.name, identity, &metadata, dir);
+            let later = self.queue.iter_mut().filter(|index| **index > open.index);
+            later.for_each(|index| *index -= 1);
+            return Ok(());
+        }
+        let file = &mut self.files[open.index];
         file.position = Position {
             identity,
             ..position
@@ -329,9 +410,41 @@ impl Files {
         Ok(())
     }
 
+    /// Asks for a file that has appeared, and queues it. Whether there was one.
+    fn find(&mut self, watch: &mut Watch) -> Result<bool, Error> {
+        let Some(found) = watch.next()? else {
+            return Ok(false);
+        };
+        let position = Position {
+            at: 0,
+            line: 1,
+            identity: found.identity,
+            tail: tail_hash(b""),
+            header: None,
+        };
+        let state = SplitState {
+            split: watch.split(),
+            name: found.name,
+            done: false,
+            max_time: NO_TIME,
+            position: serde_json::Value::Null,
+        };
+        self.queue.push_back(self.files.len());
+        self.files.push(File {
+            state,
+            position,
+            origin: 0,
+            found: Some(found.file),
+            dir: found.dir,
+        });
+        Ok(true)
+    }
+
     /// State and position of the file that is being read.
     fn now(&self, open: &Open) -> (SplitState, Position) {
-        let File { state, position } = &self.files[open.index];
+        let File {
+            state, position, ..
+        } = &self.files[open.index];
         let (mut state, mut position) = (state.clone(), position.clone());
         if let Stage::Reading(records) = &open.stage {
             let mark = records.mark();
@@ -360,8 +473,19 @@ impl Reader for Files {
         for _ in 0..READS_PER_CALL {
             let Some(mut open) = self.open.take() else {
                 let Some(&index) = self.queue.front() else {
-                    return Ok(Progress::Ended);
+                    let Some(mut watch) = self.watch.take() else {
+                        return Ok(Progress::Ended);
+                    };
+                    let found = self.find(&mut watch);
+                    self.watch = Some(watch);
+                    if found? {
+                        continue;
+                    }
+                    return Ok(Progress::Idle);
                 };
+                if self.watch.is_some() {
+                    self.files[index].origin = emit.origin(&self.files[index].state.name);
+                }
                 let state = &self.files[index].state;
                 if !state.is_begun() {
                     emit.opened(state.split);
@@ -413,16 +537,24 @@ impl Reader for Files {
                 Some(open) if open.index == index => self.now(open),
                 _ => (file.state.clone(), file.position.clone()),
             };
+            // What was not begun is found again.
+            if self.watch.is_some() && position.at == 0 {
+                continue;
+            }
             splits.push(SplitState {
                 position: to_json(&position),
                 ..state
             });
         }
+        splits.extend(self.watch.as_ref().map(Watch::state));
         splits.sort_by_key(|split| split.split);
         splits
     }
 
     fn share(&self) -> Option<(u64, u64)> {
+        if self.watch.is_some() {
+            return None;
+        }
         let (mut read, mut all) = (0, 0);
         for (index, file) in self.files.iter().enumerate() {
             let size = file.position.identity.size;

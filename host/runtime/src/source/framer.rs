@@ -2,7 +2,7 @@
 //!
 //! The stream is pushed in, in pieces of any size, so that a reader may wait for more between two pieces; what comes out
 //! does not depend on the pieces. A line ends with LF or CRLF or where the stream does; a CR elsewhere is data, and so is
-//! a byte order mark anywhere but at the very start. A CSV row ends at the first line end that is not in quotes.
+//! a byte order mark anywhere but at the very start. A CSV row ends at the first line end that is not in quotes, if there are any.
 //!
 //! The framer keeps the last [`HISTORY`] bytes before its position, whose hash identifies what was read (see
 //! [`Mark`]): a reader that comes back to the position can tell whether it is still the same stream.
@@ -92,10 +92,12 @@ impl Framer {
 
     pub(super) fn with_limit(format: &Format, limit: usize) -> Framer {
         let framing = match *format {
-            Format::Raw | Format::Json => Framing::Lines,
             Format::Csv {
-                delimiter, quote, ..
+                delimiter,
+                quote: Some(quote),
+                ..
             } => Framing::Rows { delimiter, quote },
+            Format::Raw | Format::Json | Format::Csv { quote: None, .. } => Framing::Lines,
         };
         Framer {
             framing,

@@ -1,9 +1,9 @@
 //! Sources: where records come from, and how a source is replayed.
 //!
 //! A source is made of *splits* (a file, a share of a generated sequence), each with a position. Splits are found once,
-//! by [`discover`] when a job starts fresh, dealt to subtasks by [`assign`], and their positions are part of every
+//! by [`discover`] when a job starts fresh, dealt to subtasks by [`deal`], and their positions are part of every
 //! checkpoint; on recovery, at whatever parallelism, the recorded splits are checked by [`resume`] and dealt again, and
-//! each goes on from its position.
+//! each goes on from its position. A source that watches directories finds further ones while it runs.
 
 use crate::batch::Origin;
 use crate::job::model::{self, SourceConnector};
@@ -18,7 +18,7 @@ mod stdin;
 #[cfg(test)]
 mod collected;
 
-pub use assign::assign;
+use assign::assign;
 
 /// A split and how far it was read: part of a checkpoint.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -77,6 +77,12 @@ pub trait Emit {
     fn opened(&mut self, split: u32);
     /// `split` is done and holds the watermark no longer.
     fn done(&mut self, split: u32);
+    /// A number for the [`Origin`]s of records of an input called `name` that was not known when the job started. Origins are for
+    /// messages only: where there are no names, there is no need for a number of its own.
+    fn origin(&mut self, name: &str) -> u32 {
+        let _ = name;
+        u32::MAX
+    }
     /// Whether the reader should return now (a batch is full, or the allowance of `rate:` is used up). Checked before each record.
     fn full(&self) -> bool;
 }
@@ -151,7 +157,9 @@ impl Error {
 /// A pattern without a match, a file that cannot be read; settings that the source cannot work with.
 pub fn discover(source: &model::Source) -> Result<Vec<SplitState>, Error> {
     match &source.connector {
-        SourceConnector::File { paths, .. } => file::discover(&source.id, paths),
+        SourceConnector::File { paths, watch, .. } => {
+            file::discover(&source.id, paths, watch.is_some())
+        }
         SourceConnector::Stdin => Ok(vec![stdin::split()]),
         SourceConnector::Generator(settings) => generator::discover(&source.id, settings),
     }
@@ -164,9 +172,27 @@ pub fn discover(source: &model::Source) -> Result<Vec<SplitState>, Error> {
 /// [`Error::Changed`] if the splits could not be gone on with, [`Error::Io`] if that cannot be told.
 pub fn resume(source: &model::Source, splits: &[SplitState]) -> Result<Vec<String>, Error> {
     match &source.connector {
-        SourceConnector::File { paths, .. } => file::resume(&source.id, paths, splits),
+        SourceConnector::File { paths, watch, .. } => {
+            file::resume(&source.id, paths, watch.is_some(), splits)
+        }
         SourceConnector::Stdin => stdin::resume(&source.id, splits),
         SourceConnector::Generator(settings) => generator::resume(&source.id, settings, splits),
+    }
+}
+
+/// Deals the recorded or discovered `splits` of `source` to `parallelism` subtasks (at least 1), the same way each time.
+pub fn deal(
+    source: &model::Source,
+    splits: Vec<SplitState>,
+    parallelism: usize,
+) -> Vec<Vec<SplitState>> {
+    match &source.connector {
+        SourceConnector::File {
+            paths,
+            watch: Some(_),
+            ..
+        } => file::deal_watched(&source.id, paths, splits, parallelism),
+        _ => assign(splits, parallelism),
     }
 }
 
@@ -181,12 +207,7 @@ pub fn open(
     first_split: u32,
 ) -> Result<Box<dyn Reader>, Error> {
     Ok(match &source.connector {
-        SourceConnector::File { compression, .. } => Box::new(file::Files::open(
-            source,
-            *compression,
-            splits,
-            first_split,
-        )?),
+        SourceConnector::File { .. } => Box::new(file::Files::open(source, splits, first_split)?),
         SourceConnector::Stdin => Box::new(stdin::Stdin::open(source, splits, first_split)?),
         SourceConnector::Generator(settings) => Box::new(generator::Sequence::open(
             &source.id,

@@ -5,7 +5,7 @@ use super::framer::{Frame, Framer, Mark};
 use super::{Emit, Error};
 use crate::batch::{NO_TIME, Origin};
 use crate::decode::{self, Columns, Decoder, dead_letter};
-use crate::job::model::{self, ErrorPolicy, Format, NodeId};
+use crate::job::model::{self, ErrorPolicy, Format, Header, NodeId};
 
 /// A source's way to decode: shared by the splits that a subtask reads one after the other.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Decoding {
 
     fn bad_header(&self, name: &str, error: &decode::Error) -> Error {
         Error::Invalid(format!(
-            "source `{}`: {name}: {error}; the first row of a CSV file must name its columns",
+            "source `{}`: {name}: {error}; the first row of a CSV file must name its columns, unless `csv: {{header: …}}` does",
             self.source
         ))
     }
@@ -108,10 +108,11 @@ impl Decoding {
 }
 
 impl Records {
-    /// Split number `split` from where `framer` stands, with the header that was read before it if there was one.
+    /// Split number `split`, which is `origin_split` among all of the job's, from where `framer` stands, with the header that was read
+    /// before it if there was one.
     pub(super) fn new(
         split: u32,
-        first_split: u32,
+        origin_split: u32,
         name: &str,
         framer: Framer,
         columns: Option<Columns>,
@@ -119,7 +120,7 @@ impl Records {
     ) -> Records {
         Records {
             split,
-            origin_split: first_split.saturating_add(split),
+            origin_split,
             name: name.to_owned(),
             framer,
             columns,
@@ -128,9 +129,11 @@ impl Records {
         }
     }
 
-    /// From now on a first row that equals the known header is taken for one.
-    pub(super) fn expect_header_again(&mut self) {
-        self.header_may_repeat = self.columns.is_some();
+    /// From now on a first row that equals the known header is taken for one, if files have headers.
+    pub(super) fn expect_header_again(&mut self, format: &Format) {
+        let header = Header::First;
+        let has_header = matches!(format, Format::Csv { header: of, .. } if *of == header);
+        self.header_may_repeat = has_header && self.columns.is_some();
     }
 
     pub(super) fn framer(&mut self) -> &mut Framer {
@@ -155,7 +158,10 @@ impl Records {
         decoding: &mut Decoding,
         emit: &mut dyn Emit,
     ) -> Result<Pause, Error> {
-        let is_csv = matches!(decoding.format(), Format::Csv { .. });
+        let header = match decoding.format() {
+            Format::Csv { header, .. } if self.columns.is_none() => Some(header.clone()),
+            _ => None,
+        };
         loop {
             if emit.full() {
                 return Ok(Pause::Full);
@@ -170,17 +176,20 @@ impl Records {
             if decoding.decoder.is_blank(frame.bytes) {
                 continue;
             }
-            if is_csv && self.columns.is_none() {
-                let header = if frame.too_long {
-                    Err(decode::Error::Header(
-                        "the header is longer than 64 MiB".to_owned(),
-                    ))
-                } else {
-                    decoding.decoder.header(frame.bytes)
+            if let (Some(header), None) = (&header, &self.columns) {
+                let columns = match header {
+                    Header::Names(names) => decoding.decoder.columns(names.clone()),
+                    _ if frame.too_long => Err(decode::Error::Header(
+                        "the first row is longer than 64 MiB".to_owned(),
+                    )),
+                    Header::First => decoding.decoder.header(frame.bytes),
+                    Header::Numbered => decoding.decoder.numbered(frame.bytes),
                 };
-                self.columns =
-                    Some(header.map_err(|error| decoding.bad_header(&self.name, &error))?);
-                continue;
+                let columns = columns.map_err(|error| decoding.bad_header(&self.name, &error))?;
+                self.columns = Some(columns);
+                if *header == Header::First {
+                    continue;
+                }
             }
             if std::mem::take(&mut self.header_may_repeat)
                 && !frame.too_long

@@ -116,14 +116,14 @@ impl Stdin {
             let framer = Framer::continued(decoding.format(), position.at, position.line);
             let mut begun = Records::new(
                 state.split,
-                first_split,
+                first_split.saturating_add(state.split),
                 &state.name,
                 framer,
                 columns,
                 state.max_time,
             );
             // Another process has another input, which may begin with a header of its own.
-            begun.expect_header_again();
+            begun.expect_header_again(decoding.format());
             records = Some(begun);
         }
         Ok(Stdin {
@@ -225,7 +225,7 @@ mod tests {
     use super::super::collected::Collected;
     use super::super::file::tests::source;
     use super::*;
-    use crate::job::model::Format;
+    use crate::job::model::{Format, Header};
 
     fn pipe() -> (OwnedFd, File) {
         let (read, write) = io::pipe().unwrap();
@@ -234,8 +234,9 @@ mod tests {
 
     const CSV: Format = Format::Csv {
         delimiter: b',',
-        quote: b'"',
+        quote: Some(b'"'),
         null: None,
+        header: Header::First,
     };
 
     #[test]

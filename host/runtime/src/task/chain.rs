@@ -289,7 +289,7 @@ impl Chain {
     pub fn barrier(&mut self, barrier: Barrier) -> Result<(), Error> {
         assert!(self.collecting.is_none(), "one collection at a time");
         let began = clock::now();
-        let frozen = self.freeze(barrier.n, Some(barrier.base).filter(|base| *base > 0))?;
+        let frozen = self.freeze(barrier)?;
         self.all(&Element::Barrier(barrier))?;
         if !self.nodes.is_empty() {
             let pause = clock::now().saturating_duration_since(began);
@@ -336,20 +336,24 @@ impl Chain {
     }
 
     /// What every node holds now, the operators' state aside.
-    fn freeze(&mut self, n: u64, base: Option<u64>) -> Result<Frozen, Error> {
+    fn freeze(&mut self, barrier: Barrier) -> Result<Frozen, Error> {
+        let base = Some(barrier.base).filter(|base| *base > 0);
         let mut frozen = Frozen::default();
         for node in &mut self.nodes {
             match node {
                 ChainNode::Operator(operator) => {
-                    frozen.operators.push((operator.freeze(n, base)?, None));
+                    frozen
+                        .operators
+                        .push((operator.freeze(barrier.n, base)?, None));
                 }
                 ChainNode::Sink(sink) => {
                     fault_point::pass("before-prepare");
-                    let staged = sink
+                    let prepared = sink
                         .writer
-                        .prepare(n)
+                        .prepare(barrier.n, barrier.last)
                         .map_err(|error| sink_error(&sink.id, error, &self.origins))?;
-                    frozen.sinks.push((sink.id.clone(), sink.subtask, staged));
+                    let entry = (sink.id.clone(), sink.subtask, prepared);
+                    frozen.sinks.push(entry);
                     fault_point::pass("after-parts");
                 }
             }
@@ -367,16 +371,15 @@ impl Chain {
             self.end_node(self.roots[root])?;
         }
         fault_point::pass("end-of-input");
-        // It builds on nothing: what this task knows to be confirmed may have been collected since.
-        let frozen = self.freeze(n, None)?;
         let barrier = Barrier {
             n,
             last: true,
+            // It builds on nothing: what this task knows to be confirmed may have been collected since.
             base: 0,
         };
         self.collecting = Some(Collecting {
             barrier,
-            frozen,
+            frozen: self.freeze(barrier)?,
             operators: 0,
         });
         // Nothing waits for this thread any more, so it may take as long as it takes.

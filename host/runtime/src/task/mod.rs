@@ -14,7 +14,7 @@ use weir_operator::CallError;
 
 use crate::channel::{Barrier, Closed};
 use crate::checkpoint::OperatorSnapshot;
-use crate::sink::StagedPart;
+use crate::sink::Prepared;
 use crate::source::SplitState;
 use crate::{sink, source as connector};
 
@@ -25,8 +25,8 @@ pub struct Frozen {
     pub sources: Vec<(String, Vec<SplitState>)>,
     /// Operators, with their state if they have any.
     pub operators: Vec<(OperatorSnapshot, Option<weir_state::Snapshot>)>,
-    /// Sinks with what they staged since the last barrier.
-    pub sinks: Vec<(String, u16, Vec<StagedPart>)>,
+    /// Sinks with what they staged since the last barrier and have open.
+    pub sinks: Vec<(String, u16, Prepared)>,
 }
 
 /// What a thread runs.

@@ -12,7 +12,7 @@ use crate::batch::{Batch, MAX_ROWS, NO_TIME, Origin, hash_of};
 use crate::channel::{Barrier, Closed, Element};
 use crate::clock;
 use crate::exchange::Exchange;
-use crate::metrics::Counters;
+use crate::metrics::{Counters, Origins};
 use crate::source::{Emit, Progress, Reader};
 use crate::watermark::SplitWatermarks;
 
@@ -175,6 +175,7 @@ struct Outlets {
     records: Port,
     dead_letters: Port,
     watermarks: SplitWatermarks,
+    origins: Arc<Origins>,
     /// Records this read may still emit.
     allowance: usize,
     emitted: usize,
@@ -239,6 +240,10 @@ impl Emit for Outlets {
         self.watermarks.done(split);
     }
 
+    fn origin(&mut self, name: &str) -> u32 {
+        self.origins.add(name, "line")
+    }
+
     fn full(&self) -> bool {
         self.emitted >= self.allowance
             || self.closed
@@ -297,6 +302,8 @@ pub struct SourceSettings {
     pub rate: Option<f64>,
     /// Number of the attempt's first checkpoint.
     pub next_n: u64,
+    /// Where the names of inputs go that are found while the job runs.
+    pub origins: Arc<Origins>,
 }
 
 /// Where a [`SourceTask`] leads.
@@ -330,6 +337,7 @@ impl SourceTask {
                 records: Port::new(outlets.records),
                 dead_letters: Port::new(outlets.dead_letters),
                 watermarks,
+                origins: settings.origins,
                 allowance: 0,
                 emitted: 0,
                 dead: 0,
@@ -412,7 +420,10 @@ impl SourceTask {
     /// Nothing to read: waits a little, and says so downstream once it lasts.
     fn rest(&mut self, now: Instant) -> Result<(), Error> {
         let since = *self.idle_since.get_or_insert(now);
-        if !self.is_idle && now.saturating_duration_since(since) >= self.idle_after {
+        // Without an input so far there is nothing to wait for.
+        let at_once = self.watermark == NO_TIME && !self.outlets.watermarks.any_open();
+        let lasts = now.saturating_duration_since(since) >= self.idle_after;
+        if !self.is_idle && (at_once || lasts) {
             self.send_watermark()?;
             self.is_idle = true;
             self.outlets.control(&Element::Idle)?;

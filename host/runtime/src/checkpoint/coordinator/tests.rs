@@ -1,6 +1,6 @@
 //! Transcripts: an event a line, and after the arrow what the coordinator does.
 //!
-//! Source tasks have a star. `[x y]` are staged parts. The interval is 10 s, the timeout 60 s, `fail_after` 300 s.
+//! Source tasks have a star. `[x y ~z]` are staged parts and one that goes on. The interval is 10 s, the timeout 60 s, `fail_after` 300 s.
 
 use super::*;
 use crate::checkpoint::snapshot::{Digest, SinkSnapshot, SourceSnapshot};
@@ -19,6 +19,9 @@ fn part(name: &str) -> StagedPart {
 
 /// A snapshot whose source position is the text `position`, so that a transcript shows which one a manifest took.
 fn snapshot(task: &str, position: &str, parts: Vec<StagedPart>) -> TaskSnapshot {
+    let (open, staged): (Vec<_>, _) = parts
+        .into_iter()
+        .partition(|part| part.name.starts_with('~'));
     TaskSnapshot {
         sources: vec![SourceSnapshot {
             id: task.to_owned(),
@@ -34,7 +37,8 @@ fn snapshot(task: &str, position: &str, parts: Vec<StagedPart>) -> TaskSnapshot 
         sinks: vec![SinkSnapshot {
             id: "out".to_owned(),
             subtask: 0,
-            staged: parts,
+            staged,
+            open: open.into_iter().next(),
         }],
     }
 }
@@ -64,7 +68,7 @@ fn show(action: &Action) -> String {
                 manifest.parent.expect("numbers above 0 have a parent"),
                 if manifest.finished { " finished" } else { "" },
                 positions.join(" "),
-                names(&manifest.staged)
+                names(&[&manifest.staged[..], &manifest.open].concat())
             )
         }
         Action::CommitSlot { n, .. } => format!("commit {n}"),
@@ -103,6 +107,7 @@ fn coordinator(tasks: &str) -> Coordinator {
         confirmed: 0,
         next_n: 1,
         tasks: tasks.collect(),
+        carried: Vec::new(),
     })
 }
 
@@ -437,6 +442,27 @@ fn the_parts_of_a_failed_checkpoint_stay_before_those_of_the_tasks_end() {
 }
 
 #[test]
+fn open_parts_are_those_of_each_tasks_own_snapshot_for_the_checkpoint() {
+    transcript(
+        "a* b*",
+        "
+        10 tick             -> barrier 1
+        11 ack 1 a [~p]     ->
+        12 decline 1 b      -> checkpoint 1 failed (1 in a row; last good 12s ago; the job fails at 5m); b: disk full; waiting for b
+        20 tick             -> barrier 2
+        21 ack 2 a [x ~q]   ->
+        22 end a [q]        ->
+        23 ack 2 b [~r]     -> store 2 after 0 a@2 b@2 [x ~q ~r]
+        24 stored 2         -> commit 2
+        25 committed 2      -> publish 2 [x]
+        26 published 2      -> collect 2
+        30 tick             -> barrier 3
+        31 ack 3 b [~r]     -> store 3 after 2 a@end b@3 [q ~r]
+        ",
+    );
+}
+
+#[test]
 fn when_all_tasks_have_ended_the_last_checkpoint_is_taken_at_once() {
     transcript(
         "in* op",
@@ -567,6 +593,7 @@ fn numbers_continue_above_every_number_seen() {
         confirmed: 41,
         next_n: 57,
         tasks,
+        carried: vec![part("taken over")],
     });
     let actions = coordinator.handle(Duration::from_secs(10), Event::Tick);
     assert_eq!(actions, [Action::InjectBarrier { n: 57, last: false }]);
@@ -582,6 +609,11 @@ fn numbers_continue_above_every_number_seen() {
     assert_eq!(
         (manifest.n, manifest.attempt, manifest.parent),
         (57, 3, Some(41))
+    );
+    assert_eq!(
+        names(&manifest.staged),
+        "[taken over]",
+        "what recovery took over goes into the first checkpoint"
     );
 }
 

@@ -11,13 +11,17 @@ use crate::checkpoint::snapshot::StoredFile;
 use crate::checkpoint::witness::{self, Witness};
 use crate::sink::StagedPart;
 
-/// The directories of the job's file sinks and of those that a manifest names, each once.
+/// The directories of the job's file sinks and of those that a manifest names, each once. Parts of a sink that the job no longer
+/// has may be in others: its last attempt had them open.
 pub(super) fn dirs(identity: &Identity, manifest: Option<&Manifest>) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = Vec::new();
-    let recorded = manifest.into_iter().flat_map(|manifest| &manifest.sinks);
-    for sink in identity.sinks.iter().chain(recorded) {
-        if !dirs.contains(&sink.dir) {
-            dirs.push(sink.dir.clone());
+    let manifest = manifest.into_iter();
+    let recorded = manifest.clone().flat_map(|manifest| &manifest.sinks);
+    let sinks = identity.sinks.iter().chain(recorded).map(|sink| &sink.dir);
+    let parts = manifest.flat_map(|manifest| manifest.staged.iter().chain(&manifest.open));
+    for dir in sinks.chain(parts.map(|part| &part.dir)) {
+        if !dirs.contains(dir) {
+            dirs.push(dir.clone());
         }
     }
     dirs
@@ -37,10 +41,21 @@ pub(super) fn witness_dirs(setup: &Setup, seen: &Observed) -> Vec<PathBuf> {
     dirs(&setup.identity, resumable(setup, seen).ok().flatten())
 }
 
-/// The files that must be there, and the parts that may not be published yet.
-pub(super) fn to_look_at(setup: &Setup, seen: &Observed) -> (Vec<StoredFile>, Vec<StagedPart>) {
+/// What a manifest needs.
+#[derive(Default)]
+pub(super) struct Needed {
+    /// Files that must be there.
+    pub(super) files: Vec<StoredFile>,
+    /// Parts that may not be published yet.
+    pub(super) parts: Vec<StagedPart>,
+    /// Parts that must be there as far as they are committed.
+    pub(super) open: Vec<StagedPart>,
+}
+
+/// What is to be looked at.
+pub(super) fn to_look_at(setup: &Setup, seen: &Observed) -> Needed {
     let Ok(Some(manifest)) = resumable(setup, seen) else {
-        return (Vec::new(), Vec::new());
+        return Needed::default();
     };
     let parts = match behind(setup, seen, manifest) {
         Ok(behind) => parts_in(manifest, &behind),
@@ -48,7 +63,11 @@ pub(super) fn to_look_at(setup: &Setup, seen: &Observed) -> (Vec<StoredFile>, Ve
     };
     // A finished job restores nothing.
     let files = manifest.files().filter(|_| !manifest.finished);
-    (files.cloned().collect(), parts)
+    Needed {
+        files: files.cloned().collect(),
+        parts,
+        open: manifest.open.clone(),
+    }
 }
 
 /// What is to be done, or why it is refused.
@@ -373,9 +392,9 @@ fn behind(setup: &Setup, seen: &Observed, restored: &Manifest) -> Result<Vec<Pat
     Ok(behind)
 }
 
-/// Whether the state files and the parts that are still to be published are there.
+/// Whether the state files, the parts that are still to be published and those that were open are there.
 fn everything_there(setup: &Setup, seen: &Observed, restored: &Manifest) -> Result<(), Refusal> {
-    let (files, parts) = to_look_at(setup, seen);
+    let Needed { files, parts, open } = to_look_at(setup, seen);
     for (file, found) in files.iter().zip(&seen.files) {
         let found = match found {
             Some(bytes) if *bytes == file.bytes => continue,
@@ -400,6 +419,20 @@ fn everything_there(setup: &Setup, seen: &Observed, restored: &Manifest) -> Resu
             n: restored.n,
             dir: part.dir.clone(),
             name: part.name.clone(),
+            staged: part.staged.clone(),
+            bytes: part.bytes,
+            found,
+        });
+    }
+    for (part, found) in open.iter().zip(&seen.open) {
+        let found = match found {
+            Some(length) if *length >= part.bytes => continue,
+            Some(length) => format!("has only {length} bytes"),
+            None => "is missing".to_owned(),
+        };
+        return Err(Refusal::OpenPart {
+            n: restored.n,
+            dir: part.dir.clone(),
             staged: part.staged.clone(),
             bytes: part.bytes,
             found,

@@ -107,8 +107,7 @@ fn alone_to_the_end(world: &World, records: u64) -> Result<(), Violation> {
         world.apply(what)?;
         world.disk.value.check()?;
     }
-    let mut visible: Vec<u64> = world.disk.value.published.values().copied().collect();
-    visible.sort_unstable();
+    let visible = world.disk.value.visible();
     if !visible.iter().copied().eq(0..records) {
         return Err(format!("records {visible:?} are visible of {records}"));
     }
@@ -270,6 +269,45 @@ fn sharing_names_between_state_files_of_equal_contents_is_noticed() {
     };
     let violation = noticed(Mutation::SharedStateNames, bounds);
     assert!(violation.contains("state"), "{violation}");
+}
+
+#[test]
+fn taking_an_open_part_over_by_a_rename_is_noticed() {
+    let violation = noticed(Mutation::AdoptByRename, TWO_HOSTS);
+    // Its old writer wakes up and goes on.
+    let seen = ["doubled", "were committed", "commits records", "lost"];
+    assert!(
+        seen.iter().any(|text| violation.contains(text)),
+        "{violation}"
+    );
+}
+
+#[test]
+fn removing_the_original_of_a_part_before_its_copy_is_committed_is_noticed() {
+    let violation = noticed(Mutation::DropOriginals, TWO_HOSTS);
+    assert!(violation.contains("lost"), "{violation}");
+}
+
+#[test]
+fn sweeping_an_open_part_is_noticed() {
+    let violation = noticed(Mutation::SweepOpen, TWO_HOSTS);
+    assert!(violation.contains("lost"), "{violation}");
+}
+
+#[test]
+fn not_publishing_what_was_taken_over_is_noticed() {
+    let violation = noticed(Mutation::ForgetAdopted, TWO_HOSTS);
+    assert!(violation.contains("commits records"), "{violation}");
+}
+
+#[test]
+fn removing_an_open_part_when_an_attempt_fails_is_noticed() {
+    let bounds = Bounds {
+        crashes: 1,
+        ..TWO_HOSTS
+    };
+    let violation = noticed(Mutation::DiscardOpen, bounds);
+    assert!(violation.contains("lost"), "{violation}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::checkpoint::coordinator::Event;
 use crate::checkpoint::manifest::{Header, Identity, Manifest, ManifestId, SinkEntry};
+use crate::checkpoint::outputs::Adoption;
 use crate::checkpoint::state_file::Label;
 use crate::checkpoint::{
     Driver, LocalDirectory, OperatorSnapshot, Options, Outputs, PartFound, Recovered, Refusal,
@@ -15,6 +16,8 @@ use crate::checkpoint::{
 };
 use crate::sink::StagedPart;
 use crate::source::SplitState;
+
+mod open_parts;
 
 /// Parts of a few bytes, named `<n>-<attempt>` and staged with a dot before that.
 struct Files;
@@ -37,6 +40,28 @@ impl Outputs for Files {
             }
         }
         Ok(PartFound::Missing)
+    }
+
+    fn length(&self, part: &StagedPart) -> io::Result<Option<u64>> {
+        match fs::metadata(part.dir.join(&part.staged)) {
+            Ok(metadata) => Ok(Some(metadata.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn adopt(&mut self, open: &[StagedPart], attempt: u64) -> io::Result<Adoption> {
+        let adopt = |part: &StagedPart| {
+            let (before, _) = part.staged.split_once('-').expect("a part's name");
+            let staged = format!("{before}-{attempt}");
+            let contents = fs::read(part.dir.join(&part.staged))?;
+            fs::write(part.dir.join(&staged), &contents[..part.bytes as usize])?;
+            Ok(StagedPart {
+                staged,
+                ..part.clone()
+            })
+        };
+        open.iter().map(adopt).collect::<io::Result<_>>().map(Ok)
     }
 
     fn publish(&mut self, parts: &[StagedPart]) -> io::Result<()> {
@@ -199,7 +224,10 @@ impl Process {
         let name = format!("{n}-{}", self.recovered.attempt);
         let part = StagedPart {
             sink: "out".to_owned(),
-            dir: place.out(),
+            dir: match place.identity.sinks.first() {
+                Some(sink) => sink.dir.clone(),
+                None => place.out(),
+            },
             staged: format!(".{name}"),
             bytes: name.len() as u64,
             name,
@@ -250,8 +278,9 @@ impl Process {
             parent: Some(self.confirmed),
             finished,
         };
-        let part = self.part(place, n);
-        Manifest::assemble(&place.identity, header, [&snapshot], vec![part])
+        let mut staged = std::mem::take(&mut self.recovered.carried);
+        staged.push(self.part(place, n));
+        Manifest::assemble(&place.identity, header, [&snapshot], staged)
     }
 
     fn store(&mut self, manifest: &Manifest) -> crate::checkpoint::snapshot::Digest {

@@ -4,8 +4,8 @@
 //! [`crate::checkpoint::driver`] does on a disk, one atomic operation a move. A host that is not moved is frozen. A crash
 //! loses what a host knows and nothing that storage has.
 //!
-//! The job: a source with a file sink reads one record before each barrier and stages it as a part of its own, and an operator behind it
-//! acknowledges or declines. After the last record both end.
+//! The job: a source with a file sink reads one record before each barrier and adds it to a part, which goes on over one barrier and is
+//! complete at the next or at the end; an operator behind it acknowledges or declines. After the last record both end.
 
 mod disk;
 mod running;
@@ -62,6 +62,16 @@ pub(super) enum Mutation {
     WitnessAfterwards,
     /// The witness is not looked at when there is no log.
     BlindToWitness,
+    /// An open part is taken over by a rename instead of a copy.
+    AdoptByRename,
+    /// The original of an open part goes as soon as it is taken over.
+    DropOriginals,
+    /// Open parts are swept.
+    SweepOpen,
+    /// What was taken over is not published.
+    ForgetAdopted,
+    /// An attempt that fails removes the part that it has open.
+    DiscardOpen,
 }
 
 /// How far the search goes.
@@ -187,20 +197,31 @@ fn dir() -> PathBuf {
     PathBuf::from("/out")
 }
 
+/// A part that is begun before barrier `n`, empty. A byte is a record.
 fn part(attempt: u64, n: u64) -> StagedPart {
     StagedPart {
         sink: "out".to_owned(),
         dir: dir(),
         staged: format!(".{n}-{attempt}"),
         name: format!("{n}-{attempt}"),
-        bytes: 1,
-        records: 1,
+        bytes: 0,
+        records: 0,
     }
 }
 
-fn attempt_of(part: &str) -> u64 {
-    let (_, attempt) = part.split_once('-').expect("names of parts have a hyphen");
+fn attempt_of(staged: &str) -> u64 {
+    let (_, attempt) = staged
+        .split_once('-')
+        .expect("names of parts have a hyphen");
     attempt.parse().expect("an attempt")
+}
+
+/// What a staged part is called once `attempt` has taken it over.
+fn adopted(staged: &str, attempt: u64) -> String {
+    let (before, _) = staged
+        .split_once('-')
+        .expect("names of parts have a hyphen");
+    format!("{before}-{attempt}")
 }
 
 /// Whether a recovery's step is empty, or reads what never changes again.
@@ -208,7 +229,9 @@ fn nothing_to_see(recovery: &Recovery, work: &VecDeque<Work>, disk: &Disk) -> bo
     work.is_empty()
         && match recovery.step() {
             Step::ReadOwner => disk.owner,
-            Step::Look { files, parts } => files.is_empty() && parts.is_empty(),
+            Step::Look { files, parts, open } => {
+                files.is_empty() && parts.is_empty() && open.is_empty()
+            }
             Step::DeleteManifests(ids) => ids.is_empty(),
             Step::Publish(parts) => parts.is_empty(),
             _ => false,
@@ -320,6 +343,7 @@ impl World {
                     witness: disk.witness,
                     staged: disk.staged,
                     published: disk.published,
+                    files: disk.files,
                     tampered: true,
                     ..Disk::default()
                 };
@@ -332,6 +356,7 @@ impl World {
                     witness: disk.witness,
                     staged: disk.staged,
                     published: disk.published,
+                    files: disk.files,
                     tampered: true,
                     ..(*old.value).clone()
                 };
@@ -360,6 +385,9 @@ impl World {
             }
             (Host::Running(running), Move::Fail(_)) => {
                 self.crashes -= 1;
+                if self.mutation == Mutation::DiscardOpen {
+                    running.discard(disk);
+                }
                 let after = Some(running.attempt);
                 Ok(Host::Down { after })
             }
@@ -405,7 +433,11 @@ impl World {
                     Step::Done(outcome) => {
                         let outcome = (**outcome).clone();
                         let log = recovery.into_log();
-                        Ok(Host::Running(Box::new(Running::new(outcome, log))))
+                        Ok(Host::Running(Box::new(Running::new(
+                            outcome,
+                            log,
+                            self.mutation,
+                        ))))
                     }
                     _ => Ok(Host::Recovering {
                         recovery,

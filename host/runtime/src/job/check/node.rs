@@ -7,12 +7,11 @@ use std::time::Duration;
 use super::{Check, Kind};
 use crate::job::file::{
     Component, Edge, ErrorPolicyEntry, ErrorPolicyName, ExchangeName, Input as RawInput,
-    LimitsSection, NullKeyName, OperatorEntry, PinnedComponent, SinkEntry, SinkFormatName,
+    LimitsSection, NullKeyName, OperatorEntry, PinnedComponent, SinkEntry,
 };
 use crate::job::forms::{OneOrMany, SizeText};
 use crate::job::model::{
     ErrorPolicy, Exchange, Input, Limits, NodeId, NullKey, Operator, Place, Sink, SinkConnector,
-    SinkFormat,
 };
 use crate::job::suggest::nearest;
 use crate::job::tree::shorten;
@@ -133,7 +132,7 @@ impl Check<'_> {
         })
     }
 
-    pub(super) fn sink(&self, id: &str, raw: SinkEntry) -> Option<Sink> {
+    pub(super) fn sink(&self, id: &str, raw: SinkEntry, interval: Duration) -> Option<Sink> {
         let path = |field| ["sinks", id, field];
         let given = [
             ("file", raw.file.is_some()),
@@ -142,14 +141,7 @@ impl Check<'_> {
         ];
         let one = self.one_connector(Kind::Sink, id, given);
         let connector = match (raw.file, raw.stdout, raw.blackhole) {
-            (Some(file), ..) => {
-                let format = match file.format {
-                    None | Some(SinkFormatName::Raw) => SinkFormat::Raw,
-                    Some(SinkFormatName::Json) => SinkFormat::Json,
-                };
-                let dir = self.absolute(&["sinks", id, "file", "dir"], &file.dir);
-                dir.map(|dir| SinkConnector::File { dir, format })
-            }
+            (Some(file), ..) => self.file_sink(id, file, interval),
             (_, Some(_), _) => Some(SinkConnector::Stdout),
             (_, _, Some(_)) => Some(SinkConnector::Blackhole),
             (None, None, None) => None,

@@ -6,16 +6,17 @@ use super::{Check, Kind};
 use crate::batch::MAX_RECORD_BYTES;
 use crate::job::file::{
     CompressionName, CsvSection, EventTimeSection, FileSource, FormatName, GeneratorSource,
-    SourceEntry, TimeFormatName,
+    HeaderEntry, SourceEntry, TimeFormatName, WatchEntry,
 };
 use crate::job::forms::{Count, DurationText, OneOrMany};
 use crate::job::model::{
-    Compression, EventTime, Format, Generator, KeySelector, NodeId, Source, SourceConnector,
-    TimeFormat,
+    Compression, EventTime, Format, Generator, Header, KeySelector, NodeId, Source,
+    SourceConnector, TimeFormat,
 };
 use crate::job::tree::shorten;
 use crate::job::wording::subject;
 use crate::units::format_duration;
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// Paths and patterns over all sources; a pattern stands for any number of files.
@@ -28,6 +29,8 @@ const MAX_KEY_POINTERS: usize = 16;
 const MAX_SPLITS: u64 = 32_768;
 
 const DEFAULT_IDLE: Duration = Duration::from_secs(30);
+
+const DEFAULT_WATCH: Duration = Duration::from_secs(1);
 
 impl Check<'_> {
     /// `paths` counts those of all sources.
@@ -142,12 +145,21 @@ impl Check<'_> {
             Some(CompressionName::Gzip) => Compression::Gzip,
             Some(CompressionName::Zstd) => Compression::Zstd,
         };
+        let every = ["sources", id, "file", "watch", "every"];
+        let watch = match raw.watch {
+            None | Some(WatchEntry::Switch(false)) => None,
+            Some(WatchEntry::Switch(true)) => Some(DEFAULT_WATCH),
+            Some(WatchEntry::On(section)) => {
+                Some(self.duration(&every, section.every, DEFAULT_WATCH))
+            }
+        };
         let format = self.format(&["sources", id, "file"], raw.format, raw.csv)?;
         let all = !raw.paths.is_empty() && absolute.len() == raw.paths.len();
         all.then_some((
             SourceConnector::File {
                 paths: absolute,
                 compression,
+                watch,
             },
             format,
         ))
@@ -201,25 +213,29 @@ impl Check<'_> {
                     delimiter: None,
                     quote: None,
                     null: None,
+                    header: None,
                 };
                 let CsvSection {
                     delimiter,
                     quote,
                     null,
+                    header,
                 } = csv.unwrap_or(default);
-                let delimiter = self.character(&section, "delimiter", delimiter, b',')?;
-                let quote = self.character(&section, "quote", quote, b'"')?;
-                if delimiter == quote {
-                    self.misplaced(
-                        &section,
-                        "has the same character as `delimiter` and `quote`",
-                    );
-                    return None;
-                }
+                let (delimiter, quote) = self.delimiter_and_quote(&section, delimiter, quote)?;
+                let header = match header {
+                    None | Some(HeaderEntry::Switch(true)) => Header::First,
+                    Some(HeaderEntry::Switch(false)) => Header::Numbered,
+                    Some(HeaderEntry::Names(names)) => {
+                        let path = [&section[..], &["header"]].concat();
+                        self.column_names(&path, &names)?;
+                        Header::Names(names)
+                    }
+                };
                 return Some(Format::Csv {
                     delimiter,
                     quote,
                     null,
+                    header,
                 });
             }
         };
@@ -228,6 +244,44 @@ impl Check<'_> {
             return None;
         }
         Some(format)
+    }
+
+    /// The two characters of the CSV section at `section`.
+    pub(super) fn delimiter_and_quote(
+        &self,
+        section: &[&str],
+        delimiter: Option<String>,
+        quote: Option<String>,
+    ) -> Option<(u8, Option<u8>)> {
+        let delimiter = self.character(section, "delimiter", delimiter, b',')?;
+        if quote.as_deref() == Some("none") {
+            return Some((delimiter, None));
+        }
+        let quote = self.character(section, "quote", quote, b'"')?;
+        if delimiter == quote {
+            self.misplaced(section, "has the same character as `delimiter` and `quote`");
+            return None;
+        }
+        Some((delimiter, Some(quote)))
+    }
+
+    /// Checks names of columns. `None` if they were reported.
+    pub(super) fn column_names(&self, path: &[&str], names: &[String]) -> Option<()> {
+        let mut seen = HashSet::new();
+        let wrong = names.iter().find_map(|name| match name.as_str() {
+            "" => Some("has an empty name".to_owned()),
+            name if !seen.insert(name) => Some(format!("has `{}` twice", shorten(name))),
+            _ => None,
+        });
+        let wrong = wrong.or_else(|| names.is_empty().then(|| "is empty".to_owned()));
+        match wrong {
+            None => Some(()),
+            Some(wrong) => {
+                let title = format!("{} {wrong}", subject(path));
+                self.push(self.error("W0109", path, title));
+                None
+            }
+        }
     }
 
     fn character(

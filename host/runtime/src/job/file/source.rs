@@ -54,6 +54,28 @@ pub(in crate::job) struct FileSource {
     /// How CSV is written. Default: with commas and double quotes.
     #[serde(default, deserialize_with = "lenient")]
     pub csv: Option<CsvSection>,
+    /// Whether files that appear later are read as well, so that the input has no end. Default: false.
+    #[serde(default, deserialize_with = "lenient")]
+    pub watch: Option<WatchEntry>,
+}
+
+/// Whether files that appear later are read.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(in crate::job) enum WatchEntry {
+    /// Whether they are.
+    Switch(bool),
+    /// They are, looked for at an interval.
+    On(WatchSection),
+}
+
+/// Files that appear later are read.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::job) struct WatchSection {
+    /// How often to look for them. Default: 1s.
+    #[serde(default, deserialize_with = "lenient")]
+    pub every: Option<DurationText>,
 }
 
 /// Standard input.
@@ -131,12 +153,25 @@ pub(in crate::job) struct CsvSection {
     /// The character between fields, one of ASCII. Default: `,`.
     #[serde(default, deserialize_with = "lenient")]
     pub delimiter: Option<String>,
-    /// The character around fields, one of ASCII. Default: `"`.
+    /// The character around fields, one of ASCII, or `none`. Default: `"`.
     #[serde(default, deserialize_with = "lenient")]
     pub quote: Option<String>,
     /// A field with this text becomes null. Default: none does.
     #[serde(default, deserialize_with = "lenient")]
     pub null: Option<String>,
+    /// Whether the first row names the columns; if not, they are `1`, `2` … or called as listed here. Default: true.
+    #[serde(default, deserialize_with = "lenient")]
+    pub header: Option<HeaderEntry>,
+}
+
+/// Where columns get their names from.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(in crate::job) enum HeaderEntry {
+    /// Whether from the first row.
+    Switch(bool),
+    /// From here.
+    Names(Vec<String>),
 }
 
 /// Which field becomes the timestamp, and how far out of order it comes.

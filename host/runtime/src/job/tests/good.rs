@@ -46,9 +46,9 @@ operators:
 sinks:
   delays:
     input: daily
-    file: {dir: out/delays, format: json}
+    file: {dir: out/delays, format: json, compression: zstd}
   rejects:
-    file: {dir: out/rejects}
+    file: {dir: out/rejects, roll: {size: 1MiB, age: 0s}, compression: {method: gzip, level: 9}}
 "#,
     r#"---
 # Anchors, two inputs, a list, block text.
@@ -82,10 +82,12 @@ sinks:
 "#,
     // JSON is YAML.
     "{\"version\": 1, \"job\": \"j\", \"restart\": {\"strategy\": \"fixed\", \"delay\": \"1m30s\", \"give_up_after\": 2},\n\
-     \t\"sources\": {\"in\": {\"file\": {\"paths\": [\"/x/*.json\"], \"format\": \"json\", \"compression\": \"none\"}}},\n\
+     \t\"sources\": {\"in\": {\"file\": {\"paths\": [\"/x/*.json\"], \"format\": \"json\", \"compression\": \"none\", \"watch\": true}}},\n\
      \t\"sinks\": {\"out\": {\"input\": \"in\", \"stdout\": {}}}}\n",
     "version: 1\njob: j\ndelivery: at-most-once\nrestart: {strategy: none}\nsources: {in: {stdin: {format: csv}, key: /a}}\n\
      operators: {op: {component: a.wasm, input: {from: in, exchange: by-key}}}\nsinks: {out: {input: op, stdout: {}, parallelism: 1}}\n",
+    "version: 1\njob: j\nsources: {w: {file: {paths: [w/*], watch: {every: 5s}}}, v: {file: {paths: [v/*], watch: false, format: csv, csv: {quote: none, header: [a, b]}}}, u: {stdin: {format: csv, csv: {header: false}}}}\n\
+     sinks: {out: {input: [w, v, u], file: {dir: o, format: csv, csv: {columns: [a, b], delimiter: ;, quote: none, null: NA, header: false, missing: empty}}}}\n",
 ];
 
 fn good(text: &str) -> Job {
@@ -139,7 +141,8 @@ fn a_job_with_everything() {
         source.connector,
         SourceConnector::File {
             paths,
-            compression: Compression::Auto
+            compression: Compression::Auto,
+            watch: None
         }
     );
     let null = Some("NA".to_owned());
@@ -147,7 +150,8 @@ fn a_job_with_everything() {
         source.format,
         Format::Csv {
             delimiter: b';',
-            quote: b'\'',
+            quote: Some(b'\''),
+            header: Header::First,
             null
         }
     );
@@ -223,7 +227,12 @@ fn a_job_with_everything() {
         job.sinks[0].connector,
         SinkConnector::File {
             dir,
-            format: SinkFormat::Json
+            format: SinkFormat::Json,
+            roll: Roll {
+                size: 128 << 20,
+                age: Duration::from_secs(600)
+            },
+            compression: SinkCompression::Zstd { level: 3 },
         }
     );
     assert!(job.sinks[1].inputs.is_empty());

@@ -2,15 +2,35 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// A part called `name`, staged in `dir` with `content`.
+const RAW: PartKind = PartKind {
+    format: SinkFormat::Raw,
+    compression: SinkCompression::None,
+};
+
+const JSON: PartKind = PartKind {
+    format: SinkFormat::Json,
+    compression: SinkCompression::Zstd { level: 3 },
+};
+
+/// Subtask 1 in attempt 3, before checkpoint `next_n`.
+fn author(next_n: u64) -> Author {
+    Author {
+        lineage: "7c1e0000".to_owned(),
+        attempt: 3,
+        subtask: 1,
+        next_n,
+    }
+}
+
+/// A part of checkpoint `number`, staged in `dir` with `content`.
 fn stage(dir: &Path, number: u64, content: &str) -> StagedPart {
-    let staged = staged_name("7c1e0000", 3, 1, number, SinkFormat::Raw);
+    let staged = staged_name(&author(number), number, &RAW);
     fs::write(dir.join(&staged), content).unwrap();
     StagedPart {
         sink: "out".to_owned(),
         dir: dir.to_owned(),
         staged,
-        name: final_name("7c1e0000", number, 1, SinkFormat::Raw),
+        name: final_name(&author(number), 1, &RAW),
         bytes: content.len() as u64,
         records: 1,
     }
@@ -35,35 +55,40 @@ fn listing(dir: &Path) -> Vec<(String, String)> {
 fn published(contents: &[(u64, &str)]) -> Vec<(String, String)> {
     contents
         .iter()
-        .map(|&(number, content)| {
-            (
-                final_name("7c1e0000", number, 1, SinkFormat::Raw),
-                content.to_owned(),
-            )
-        })
+        .map(|&(number, content)| (final_name(&author(number), 1, &RAW), content.to_owned()))
         .collect()
 }
 
 #[test]
 fn names() {
     assert_eq!(
-        staged_name("7c1e0000", 12, 3, 45, SinkFormat::Json),
-        ".part-7c1e0000-12-003-000045.jsonl"
+        staged_name(&author(1), 45, &JSON),
+        ".part-7c1e0000-3-001-000045.jsonl.zst"
     );
     assert_eq!(
-        final_name("7c1e0000", 12, 3, SinkFormat::Raw),
-        "part-7c1e0000-000012-003.txt"
+        final_name(&author(12), 3, &RAW),
+        "part-7c1e0000-000012-001-003.txt"
     );
+    let large = Author {
+        subtask: 1_000,
+        ..author(1_234_567)
+    };
     assert_eq!(
-        final_name("7c1e0000", 1_234_567, 1_000, SinkFormat::Raw),
-        "part-7c1e0000-1234567-1000.txt"
+        final_name(&large, 1_000, &RAW),
+        "part-7c1e0000-1234567-1000-1000.txt"
     );
     for (name, staged) in [
         (".part-7c1e0000-12-003-000045.jsonl", true),
         (".part-7c1e0000-12-003-000045.txt", true),
+        (".part-7c1e0000-12-003-000045.txt.gz", true),
+        (".part-7c1e0000-12-003-000045.jsonl.zst", true),
+        (".part-7c1e0000-12-003-000045.jsonl.bz2", false),
+        (".part-7c1e0000-12-003-000045.gz", false),
         (".part-probe-123.txt", true),
-        ("part-7c1e0000-000012-003.txt", false),
-        (".part-7c1e0000-12-003-000045.csv", false),
+        ("part-7c1e0000-000012-003-001.txt", false),
+        (".part-7c1e0000-12-003-000045.txt.txt", false),
+        (".part-7c1e0000-12-003-000045.csv", true),
+        (".part-7c1e0000-12-003-000045.tsv", false),
         (".part-7c1e0000-12-003.txt", false),
         (".part-7c1e0000-12-003-.txt", false),
         (".part-user-12-003-000045.txt", false),
@@ -142,6 +167,66 @@ fn what_is_not_as_recorded_stops_by_name_and_changes_nothing() {
             "{text}"
         );
         assert_eq!(listing(dir.path()), before);
+    }
+}
+
+#[test]
+fn what_is_committed_of_an_open_part_is_copied_and_the_original_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let part = stage(dir.path(), 7, "committed\nand not\n");
+    let open = StagedPart {
+        bytes: 10,
+        ..part.clone()
+    };
+    let taken = adopt(std::slice::from_ref(&open), 12).unwrap().unwrap();
+    let expected = StagedPart {
+        staged: ".part-7c1e0000-12-001-000007.txt".to_owned(),
+        ..open.clone()
+    };
+    assert_eq!(taken, std::slice::from_ref(&expected));
+    assert_eq!(
+        listing(dir.path()),
+        [
+            (expected.staged.clone(), "committed\n".to_owned()),
+            (part.staged.clone(), "committed\nand not\n".to_owned()),
+        ]
+    );
+    // Of a start that came to nothing, the next one removes the copy and takes the original over again.
+    assert_eq!(
+        sweep(dir.path(), std::slice::from_ref(&open), 13).unwrap(),
+        1
+    );
+    publish(&adopt(&[open], 13).unwrap().unwrap()).unwrap();
+    assert_eq!(sweep(dir.path(), &[], 13).unwrap(), 1);
+    assert_eq!(
+        listing(dir.path()),
+        [(part.name.clone(), "committed\n".to_owned())]
+    );
+}
+
+#[test]
+fn an_open_part_that_is_not_as_recorded_is_not_taken_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let part = stage(dir.path(), 7, "short\n");
+    let longer = StagedPart {
+        bytes: 7,
+        ..part.clone()
+    };
+    assert_eq!(
+        adopt(std::slice::from_ref(&longer), 12).unwrap(),
+        Err(longer)
+    );
+    let gone = StagedPart {
+        staged: ".part-7c1e0000-3-001-000008.txt".to_owned(),
+        ..part.clone()
+    };
+    assert_eq!(adopt(&[part.clone(), gone.clone()], 13).unwrap(), Err(gone));
+    for staged in ["in", ".part-probe-1.txt", ".part-7c1e0000-3-001-../x.txt"] {
+        let elsewhere = StagedPart {
+            staged: staged.to_owned(),
+            ..part.clone()
+        };
+        assert_eq!(adopt(&[elsewhere], 12).unwrap_err().code(), "W0704");
     }
 }
 

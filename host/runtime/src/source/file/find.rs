@@ -1,7 +1,8 @@
 //! Finds input files.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::job::model::NodeId;
@@ -30,7 +31,48 @@ pub(super) fn files(source: &NodeId, paths: &[String]) -> Result<Vec<String>, Er
     Ok(found.into_iter().collect())
 }
 
-fn matches(source: &NodeId, pattern: &str) -> Result<Vec<String>, Error> {
+/// What is there of `pattern` now, and what cannot be looked at. What is no regular file, or has a name that is no text, is left out
+/// and told of.
+pub(super) fn present(pattern: &str) -> (BTreeMap<String, fs::Metadata>, Vec<String>) {
+    let (mut found, mut troubles) = (BTreeMap::new(), Vec::new());
+    let mut look = |path: &Path| match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(metadata) if metadata.is_file() => match path.to_str() {
+            Some(name) => {
+                found.insert(name.to_owned(), metadata);
+            }
+            None => troubles.push(format!(
+                "the name of {} is not valid UTF-8, so it is not read",
+                path.display()
+            )),
+        },
+        Ok(_) => troubles.push(format!(
+            "{} is not a regular file, so it is not read",
+            path.display()
+        )),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => troubles.push(format!("{} cannot be looked at: {error}", path.display())),
+    };
+    if fs::metadata(pattern).is_ok_and(|metadata| !metadata.is_dir()) {
+        look(Path::new(pattern));
+        return (found, troubles);
+    }
+    let mut unreadable = Vec::new();
+    // The pattern was checked when the job was.
+    for path in glob::glob_with(pattern, LIKE_A_SHELL).into_iter().flatten() {
+        match path {
+            Ok(path) => look(&path),
+            Err(error) => {
+                let path = error.path().display().to_string();
+                unreadable.push(format!("{path} cannot be looked at: {}", error.error()));
+            }
+        }
+    }
+    troubles.extend(unreadable);
+    (found, troubles)
+}
+
+pub(super) fn matches(source: &NodeId, pattern: &str) -> Result<Vec<String>, Error> {
     let invalid = |what: String| Error::Invalid(format!("source `{source}`: {what}"));
     let unreadable = |path: &Path, cause| Error::Io {
         what: format!("source `{source}`: cannot read {}", path.display()),

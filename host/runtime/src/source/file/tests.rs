@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::job::model::{
-    ErrorPolicy, EventTime, KeySelector, Place, Source, SourceConnector, TimeFormat,
+    ErrorPolicy, EventTime, Header, KeySelector, Place, Source, SourceConnector, TimeFormat,
 };
 use crate::source::collected::Collected;
 use crate::source::{assign, discover, open, resume};
@@ -13,8 +13,9 @@ use super::*;
 
 const CSV: Format = Format::Csv {
     delimiter: b',',
-    quote: b'"',
+    quote: Some(b'"'),
     null: None,
+    header: Header::First,
 };
 
 /// A file source called `in`.
@@ -25,6 +26,7 @@ pub(in crate::source) fn source(paths: &[&str], format: Format) -> Source {
         connector: SourceConnector::File {
             paths: paths.iter().map(|&path| path.to_owned()).collect(),
             compression: Compression::Auto,
+            watch: None,
         },
         format,
         key: None,
@@ -574,6 +576,48 @@ fn a_damaged_csv_row_costs_that_row() {
             (4, "text after the closing quote of field 1 at byte 4"),
             (6, "field 1 has no closing quote"),
         ]
+    );
+}
+
+#[test]
+fn csv_files_without_a_header_and_without_quotes() {
+    let content = b"\xef\xbb\xbf1,\"a\r\n2,b\"\n\n3,";
+    let named = |header| Format::Csv {
+        delimiter: b',',
+        quote: None,
+        null: None,
+        header,
+    };
+    let names = Header::Names(vec!["n".to_owned(), "text".to_owned()]);
+    for (header, n, text) in [(names, "n", "text"), (Header::Numbered, "1", "2")] {
+        let mut input = Input::new(named(header), &[("a", content), ("b", b"4,d")]);
+        input.source.key = Some(KeySelector::Pointer(format!("/{n}")));
+        let expected: Vec<String> = [("1", "\\\"a"), ("2", "b\\\""), ("3", ""), ("4", "d")]
+            .iter()
+            .map(|(first, second)| format!(r#"{{"{n}":"{first}","{text}":"{second}"}}"#))
+            .collect();
+        let seen = input.read_all().unwrap();
+        assert_eq!(seen.texts(), expected);
+        assert_eq!(seen.rows[2].key.as_deref(), Some("3"));
+        assert_eq!(
+            seen.rows[2].origin,
+            Some((5, 4)),
+            "lines count from the first row"
+        );
+        for count in 0..4 {
+            let splits = through_json(input.after(count));
+            let rest = input.go_on(splits).unwrap();
+            let mut rest = rest.texts();
+            rest.sort_unstable();
+            assert_eq!(rest, expected[count..]);
+        }
+    }
+    // The first row says how many columns there are; another number of fields is an error with the line.
+    let input = Input::new(named(Header::Numbered), &[("a", b"1,2\n1,2,3\n")]);
+    let error = input.read_all().unwrap_err().to_string();
+    assert!(
+        error.contains("line 2") && error.contains("3 fields"),
+        "{error}"
     );
 }
 

@@ -1,11 +1,13 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::job::model::Header;
 
 const CSV: Format = Format::Csv {
     delimiter: b',',
-    quote: b'"',
+    quote: Some(b'"'),
     null: None,
+    header: Header::First,
 };
 
 #[derive(Debug, PartialEq, Eq)]

@@ -62,6 +62,7 @@ fn task_over(
         idle_after: Duration::MAX,
         rate,
         next_n: 1,
+        origins: Arc::default(),
     };
     let task = SourceTask::new(
         settings,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
 
-use super::{JOB, Mutation, Violation, Work, attempt_of, position};
+use super::{JOB, Mutation, Violation, Work, adopted, attempt_of, position};
 use crate::checkpoint::log::{self, Commit, Entry, Log, Slot};
 use crate::checkpoint::manifest::{Manifest, ManifestId};
 use crate::checkpoint::outputs::PartFound;
@@ -21,11 +21,16 @@ pub(in crate::checkpoint::tests) struct Disk {
     pub(super) manifests: BTreeMap<ManifestId, (Rc<Manifest>, Digest)>,
     pub(super) state: BTreeMap<String, u64>,
     pub(super) witness: Option<Witness>,
-    /// Parts by name with the record in each.
-    pub(super) staged: BTreeMap<String, u64>,
-    pub(in crate::checkpoint::tests) published: BTreeMap<String, u64>,
+    /// Files of parts by staged and by final name. A file has one name at a time; it is called what it was called first, so that a
+    /// writer that has it open finds it under whatever name.
+    pub(super) staged: BTreeMap<String, String>,
+    pub(super) published: BTreeMap<String, String>,
+    /// The records in each file. Appending to one that has no name any more changes nothing that anybody sees.
+    pub(super) files: BTreeMap<String, Vec<u64>>,
     /// For the judge alone: all commits that ever succeeded and were not rolled back.
     pub(in crate::checkpoint::tests) history: Vec<Rc<Manifest>>,
+    /// For the judge alone: the records in open parts of the last of them.
+    pub(super) open_records: Vec<u64>,
     /// For the judge alone: somebody took history away.
     pub(in crate::checkpoint::tests) tampered: bool,
 }
@@ -49,7 +54,8 @@ impl fmt::Debug for Disk {
                 &self.witness,
                 &self.staged,
                 &self.published,
-                history,
+                &self.files,
+                (history, &self.open_records),
                 self.tampered
             )
         )
@@ -60,25 +66,116 @@ impl Disk {
     /// The promise, as far as one look at the disk shows it.
     pub(in crate::checkpoint::tests) fn check(&self) -> Result<(), Violation> {
         let mut seen = BTreeMap::new();
-        for (name, record) in &self.published {
-            if let Some(other) = seen.insert(record, name) {
-                return Err(format!("record {record} is doubled: in {other} and {name}"));
+        for (name, file) in &self.published {
+            for record in &self.files[file] {
+                if let Some(other) = seen.insert(record, name) {
+                    return Err(format!("record {record} is doubled: in {other} and {name}"));
+                }
             }
         }
         if self.tampered {
             return Ok(());
         }
         let committed = self.history.iter().flat_map(|manifest| &manifest.staged);
-        let names: Vec<&String> = committed.map(|part| &part.name).collect();
-        if let Some(name) = self.published.keys().find(|name| !names.contains(name)) {
+        let committed: Vec<&StagedPart> = committed.collect();
+        let is_committed = |name: &&String| committed.iter().any(|part| part.name == **name);
+        if let Some(name) = self.published.keys().find(|name| !is_committed(name)) {
             return Err(format!("{name} is visible and was never committed"));
         }
-        for name in names {
-            if !self.published.contains_key(name) && !self.staged.contains_key(name) {
-                return Err(format!("{name} was committed and is lost"));
+        for part in committed {
+            let found = self.find(part);
+            let file = found.ok_or_else(|| format!("{} was committed and is lost", part.name))?;
+            let (length, bytes) = (file.len() as u64, part.bytes);
+            if length != bytes {
+                let name = &part.name;
+                return Err(format!(
+                    "{name} has {length} records where {bytes} were committed"
+                ));
+            }
+        }
+        for part in self
+            .history
+            .iter()
+            .next_back()
+            .map_or(&[][..], |last| &last.open)
+        {
+            let file = self.staged.get(&part.staged);
+            let length = file.map(|file| self.files[file].len() as u64);
+            if length.is_none_or(|length| length < part.bytes) {
+                return Err(format!("{} was committed and is lost", part.staged));
             }
         }
         Ok(())
+    }
+
+    /// The records that readers see, sorted.
+    pub(in crate::checkpoint::tests) fn visible(&self) -> Vec<u64> {
+        let files = self.published.values();
+        let mut records: Vec<u64> = files.flat_map(|file| &self.files[file]).copied().collect();
+        records.sort_unstable();
+        records
+    }
+
+    /// The contents of a complete part, under whichever of its names.
+    fn find(&self, part: &StagedPart) -> Option<&Vec<u64>> {
+        let published = self.published.get(&part.name);
+        let file = published.or_else(|| self.staged.get(&part.staged))?;
+        self.files.get(file)
+    }
+
+    pub(super) fn create_part(&mut self, part: &StagedPart) {
+        self.staged.insert(part.staged.clone(), part.staged.clone());
+        self.files.insert(part.staged.clone(), Vec::new());
+    }
+
+    /// Adds a record to a file, through the hands of the writer that created it.
+    pub(super) fn append(&mut self, part: &StagedPart, record: u64) {
+        if let Some(file) = self.files.get_mut(&part.staged) {
+            file.push(record);
+        }
+    }
+
+    pub(super) fn unlink(&mut self, staged: &str) {
+        if let Some(file) = self.staged.remove(staged) {
+            self.files.remove(&file);
+        }
+    }
+
+    pub(super) fn sweep(&mut self, keep: &[StagedPart], attempt: u64, mutation: Mutation) {
+        let kept = |staged: &String| keep.iter().any(|part| part.staged == *staged);
+        let newer =
+            |staged: &str| attempt_of(staged) >= attempt && mutation != Mutation::SweepNewer;
+        let all = self.staged.keys();
+        let gone: Vec<String> = all
+            .filter(|staged| !newer(staged) && !kept(staged))
+            .cloned()
+            .collect();
+        gone.iter().for_each(|staged| self.unlink(staged));
+    }
+
+    /// Takes an open part over.
+    fn adopt(
+        &mut self,
+        part: StagedPart,
+        attempt: u64,
+        mutation: Mutation,
+    ) -> Result<StagedPart, StagedPart> {
+        let staged = adopted(&part.staged, attempt);
+        let Some(file) = self.staged.get(&part.staged).cloned() else {
+            return Err(part);
+        };
+        if mutation == Mutation::AdoptByRename {
+            self.staged.remove(&part.staged);
+            self.staged.insert(staged.clone(), file);
+        } else {
+            let contents = self.files[&file][..part.bytes as usize].to_vec();
+            self.staged.insert(staged.clone(), staged.clone());
+            self.files.insert(staged.clone(), contents);
+            if mutation == Mutation::DropOriginals {
+                self.unlink(&part.staged);
+            }
+        }
+        Ok(StagedPart { staged, ..part })
     }
 
     /// Whether a commit that has just been created fits what was committed before, record by record.
@@ -106,22 +203,27 @@ impl Disk {
             ));
         }
         let from = self.history.last().map_or(0, |last| position(last));
-        let mut records = Vec::new();
-        for part in &manifest.staged {
-            match self
-                .staged
-                .get(&part.name)
-                .or(self.published.get(&part.name))
-            {
-                Some(record) => records.push(*record),
-                None => return Err(format!("{} was lost before {id} was committed", part.name)),
+        let contents = |part: &StagedPart| match self.find(part) {
+            Some(file) if file.len() as u64 >= part.bytes => {
+                Ok(file[..part.bytes as usize].to_vec())
             }
-        }
+            _ => Err(format!(
+                "{} was lost before {id} was committed",
+                part.staged
+            )),
+        };
+        let staged = manifest.staged.iter().map(contents);
+        let mut records = staged.collect::<Result<Vec<_>, _>>()?.concat();
+        let open = manifest.open.iter().map(contents);
+        let open = open.collect::<Result<Vec<_>, _>>()?.concat();
+        records.extend(&open);
         records.sort_unstable();
-        if !records.iter().copied().eq(from..position(&manifest)) {
+        let mut expected = std::mem::replace(&mut self.open_records, open);
+        expected.extend(from..position(&manifest));
+        expected.sort_unstable();
+        if records != expected {
             return Err(format!(
-                "{id} commits records {records:?}, positions go from {from} to {}",
-                position(&manifest)
+                "{id} commits records {records:?} and not {expected:?}"
             ));
         }
         for file in manifest.files() {
@@ -179,7 +281,7 @@ impl Disk {
     }
 
     pub(super) fn look(&self, part: &StagedPart) -> PartFound {
-        if self.staged.contains_key(&part.name) {
+        if self.staged.contains_key(&part.staged) {
             PartFound::Staged
         } else if self.published.contains_key(&part.name) {
             PartFound::Published
@@ -250,12 +352,16 @@ impl Disk {
                 let found = dirs.into_iter().map(|dir| (dir, witness.clone().map(Ok)));
                 Answer::Witnesses(found.collect())
             }
-            Step::Look { files, parts } => Answer::Looked {
+            Step::Look { files, parts, open } => Answer::Looked {
                 files: files
                     .iter()
                     .map(|file| self.state.get(&file.name).copied())
                     .collect(),
                 parts: parts.iter().map(|part| self.look(part)).collect(),
+                open: open
+                    .iter()
+                    .map(|part| Some(self.files.get(self.staged.get(&part.staged)?)?.len() as u64))
+                    .collect(),
             },
             Step::Own => {
                 if std::mem::replace(&mut self.owner, true) {
@@ -297,13 +403,20 @@ impl Disk {
                 work.push_back(Work::StepDone);
                 return Ok(());
             }
-            Step::Sweep { keep, attempt, .. } => {
-                let kept = |name: &String| keep.iter().any(|part| part.name == *name);
-                self.staged.retain(|name, _| {
-                    let newer = attempt_of(name) >= attempt && mutation != Mutation::SweepNewer;
-                    newer || kept(name)
-                });
+            Step::Sweep {
+                mut keep, attempt, ..
+            } => {
+                if mutation == Mutation::SweepOpen {
+                    let last = self.history.last();
+                    keep.retain(|part| last.is_none_or(|last| !last.open.contains(part)));
+                }
+                self.sweep(&keep, attempt, mutation);
                 Answer::Done
+            }
+            Step::Adopt { open, attempt } => {
+                let parts = open.into_iter();
+                let adopted = parts.map(|part| self.adopt(part, attempt, mutation));
+                Answer::Adopted(adopted.collect())
             }
             Step::WriteWitnesses { witness, .. } => match self.write_witness(&witness, mutation) {
                 Some(by) => Answer::TakenOver { by },
@@ -328,9 +441,9 @@ impl Disk {
     }
 
     pub(super) fn rename(&mut self, part: &StagedPart) -> Result<(), Violation> {
-        match self.staged.remove(&part.name) {
-            Some(record) => {
-                self.published.insert(part.name.clone(), record);
+        match self.staged.remove(&part.staged) {
+            Some(file) => {
+                self.published.insert(part.name.clone(), file);
                 self.check()
             }
             None if self.published.contains_key(&part.name) => Ok(()),

@@ -29,6 +29,10 @@ pub(in crate::checkpoint::tests) struct Running {
     lineage: Lineage,
     /// Records read.
     position: u64,
+    /// The part that goes on, as of the last barrier.
+    part: Option<StagedPart>,
+    /// Whether originals of parts that were taken over are still there.
+    superseded: bool,
     source_ended: bool,
     /// Barriers on their way to the source and to the operator.
     to_source: VecDeque<u64>,
@@ -49,12 +53,13 @@ pub(in crate::checkpoint::tests) enum Work {
     DeleteManifest(ManifestId),
     DeleteFile(String),
     DeleteSlot(u64),
+    SweepOriginals,
     /// The recovery step is done once all work before it is.
     StepDone,
 }
 
 impl Running {
-    pub(super) fn new(outcome: Outcome, log: Log) -> Running {
+    pub(super) fn new(outcome: Outcome, log: Log, mutation: Mutation) -> Running {
         let task = |id, name: &str| Task {
             id,
             name: name.to_owned(),
@@ -72,6 +77,10 @@ impl Running {
             confirmed,
             next_n: outcome.next_n,
             tasks: vec![task(SOURCE, "in"), task(OPERATOR, "op")],
+            carried: match mutation {
+                Mutation::ForgetAdopted => Vec::new(),
+                _ => outcome.carried.clone(),
+            },
         });
         let actions = coordinator.handle(Duration::ZERO, Event::Tick);
         let mut running = Running {
@@ -80,6 +89,8 @@ impl Running {
             attempt: outcome.attempt,
             lineage: outcome.lineage,
             position: outcome.manifest.as_ref().map_or(0, position),
+            part: None,
+            superseded: !outcome.carried.is_empty(),
             source_ended: false,
             to_source: VecDeque::new(),
             to_operator: VecDeque::new(),
@@ -117,9 +128,12 @@ impl Running {
                 action,
                 Action::Publish { .. } | Action::Finished { .. } | Action::Stopped { .. }
             ),
-            Some(Work::DeleteManifest(_) | Work::DeleteFile(_) | Work::DeleteSlot(_)) => {
-                !slow_collection
-            }
+            Some(
+                Work::DeleteManifest(_)
+                | Work::DeleteFile(_)
+                | Work::DeleteSlot(_)
+                | Work::SweepOriginals,
+            ) => !slow_collection,
             _ => false,
         }
     }
@@ -161,10 +175,22 @@ impl Running {
         let mut staged = Vec::new();
         let ends = self.position == records;
         if !ends {
-            let part = part(self.attempt, n);
-            disk.staged.insert(part.name.clone(), self.position);
+            let mut part = self.part.take().unwrap_or_else(|| {
+                let part = part(self.attempt, n);
+                disk.create_part(&part);
+                part
+            });
+            disk.append(&part, self.position);
+            part.bytes += 1;
+            part.records += 1;
             self.position += 1;
-            staged.push(part);
+            if self.position.is_multiple_of(2) {
+                staged.push(part);
+            } else {
+                self.part = Some(part);
+            }
+        } else {
+            staged.extend(self.part.take());
         }
         let late = self.to_source.front().is_some();
         if late && mutation == Mutation::ForgetLateParts {
@@ -186,6 +212,7 @@ impl Running {
                 id: "out".to_owned(),
                 subtask: 0,
                 staged,
+                open: self.part.clone(),
             }],
         };
         if ends {
@@ -258,6 +285,13 @@ impl Running {
             task: OPERATOR,
             snapshot,
         })
+    }
+
+    /// What must not be done with the part that is open.
+    pub(super) fn discard(&self, disk: &mut Disk) {
+        if let Some(part) = &self.part {
+            disk.unlink(&part.staged);
+        }
     }
 
     pub(super) fn decline(&mut self) -> Option<Host> {
@@ -341,6 +375,10 @@ impl Running {
                 self.log.forget(index);
                 None
             }
+            Work::SweepOriginals => {
+                disk.sweep(&[], self.attempt, mutation);
+                None
+            }
             Work::StepDone => unreachable!("a step belongs to a recovery"),
         })
     }
@@ -409,9 +447,11 @@ impl Running {
             Mutation::CommitPerNumber => slots.clear(),
             _ => {}
         }
+        let originals = std::mem::take(&mut self.superseded).then_some(Work::SweepOriginals);
         gone.into_iter()
             .map(Work::DeleteManifest)
             .chain(files.map(Work::DeleteFile))
+            .chain(originals)
             .chain(slots.into_iter().map(Work::DeleteSlot))
             .collect()
     }
