@@ -1,5 +1,6 @@
 //! The only place that reads a clock. Everything else takes time as an argument or asks here.
 
+use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Processing time: the wall clock in milliseconds since the epoch.
@@ -15,6 +16,14 @@ pub fn wall_millis() -> i64 {
 /// The monotonic clock: intervals, timeouts and backoffs go by it.
 pub fn now() -> Instant {
     Instant::now()
+}
+
+/// The monotonic clock in nanoseconds since its first reading by this process, and never 0: for what is kept in an atomic.
+pub fn nanos() -> u64 {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let now = now();
+    let since = now.saturating_duration_since(*FIRST.get_or_init(|| now));
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
 /// The wall clock as log lines write it.

@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::mpsc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 use weir::batch::Origin;
 use weir::job::{self, model::Job};
 use weir::run;
+use weir::signals::Requests;
 use weir::source::{self, Emit, Progress};
 
 /// Runs of each measurement; the median counts.
@@ -119,8 +119,7 @@ fn load(path: &Path) -> Result<Job, Box<dyn Error>> {
 
 /// Runs the job in this process and prints how long its tasks ran, from their start to the last checkpoint.
 fn run_once(path: &Path) -> Result<(), Box<dyn Error>> {
-    let (_sender, stop) = mpsc::channel();
-    let report = run::run(load(path)?, &run::Options::default(), &stop)
+    let report = run::run(load(path)?, &run::Options::default(), Requests::default())
         .map_err(|refused| weir::diagnostic::render(&refused.problems))?;
     let line = json!({"seconds": report.running.as_secs_f64(), "rss_mb": peak_rss_mb()?});
     println!("{line}");

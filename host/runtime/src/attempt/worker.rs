@@ -12,21 +12,23 @@ use crate::batch::NO_TIME;
 use crate::channel::Inbox;
 use crate::checkpoint::StoredFile;
 use crate::graph::{DEAD_LETTERS, Role};
-use crate::metrics::{Counters, Origins};
+use crate::metrics::{Meters, Origins};
 use crate::source::{self, SplitState};
 use crate::task::Error;
 use crate::task::chain::{Chain, ChainNode, Outlet, SinkNode};
 use crate::task::environment::OperatorEnvironment;
 use crate::task::node::OperatorNode;
 use crate::task::operator::OperatorTask;
-use crate::task::source::{Share, SourceControl, SourceSettings, SourceTask};
+use crate::task::source::{SourceControl, SourceSettings, SourceTask};
 use crate::{fault_point, sink};
 
 /// Builds a task on its own thread.
 pub(super) struct Worker {
     pub(super) blueprint: Arc<Blueprint>,
     pub(super) beginning: Arc<Beginning>,
-    pub(super) counters: Arc<Counters>,
+    pub(super) meters: Arc<Meters>,
+    /// The task's number.
+    pub(super) task: usize,
     pub(super) origins: Arc<Origins>,
     pub(super) chain: usize,
     pub(super) subtask: u16,
@@ -39,7 +41,6 @@ impl Worker {
         dealt: Dealt,
         mut outlets: Outlets,
         control: Arc<SourceControl>,
-        share: Arc<Share>,
     ) -> Result<SourceTask, Error> {
         let source = &self.blueprint.job.sources[i];
         let head = self.blueprint.plan.chains[self.chain].nodes[0];
@@ -70,7 +71,8 @@ impl Worker {
                 .rate
                 .map(|rate| rate as f64 / dealt.reading.max(1) as f64),
         };
-        let counters = self.counters.clone();
+        let meter = &self.meters.tasks[self.task];
+        let counters = meter.nodes[0].counters.clone();
         Ok(SourceTask::new(
             settings,
             reader,
@@ -78,7 +80,7 @@ impl Worker {
             dead_letters,
             control,
             counters,
-            share,
+            meter.share.clone(),
         ))
     }
 
@@ -109,11 +111,9 @@ impl Worker {
                 Role::Source(_) => unreachable!("a source is a chain of its own"),
             });
         }
-        Ok(Chain::new(
-            nodes,
-            self.counters.clone(),
-            self.origins.clone(),
-        ))
+        let meters = &self.meters.tasks[self.task].nodes;
+        let counters = meters.iter().map(|node| node.counters.clone()).collect();
+        Ok(Chain::new(nodes, counters, self.origins.clone()))
     }
 
     fn sink(&self, i: usize) -> Result<SinkNode, Error> {
@@ -158,8 +158,7 @@ impl Worker {
             .iter()
             .map(|output| output.keys == OutputKeys::Absent)
             .collect();
-        let environment =
-            OperatorEnvironment::new(state, keyless, format!("{id}[{}]", self.subtask));
+        let environment = OperatorEnvironment::new(state, keyless, id.clone(), self.subtask);
         let call_error = |error| Error::Call {
             operator: id.clone(),
             subtask: self.subtask,

@@ -10,6 +10,7 @@ mod source;
 
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -244,6 +245,10 @@ impl Check<'_> {
             .restart
             .map_or_else(Restart::default, |section| self.restart(section));
 
+        let metrics = raw
+            .metrics
+            .and_then(|section| self.address(&["metrics", "listen"], &section.listen));
+
         let Entries(sources) = raw.sources;
         let Entries(operators) = raw.operators;
         let Entries(sinks) = raw.sinks;
@@ -276,6 +281,7 @@ impl Check<'_> {
             max_parallelism: self.max_parallelism,
             checkpoint,
             restart,
+            metrics,
             sources,
             operators,
             sinks,
@@ -288,6 +294,18 @@ impl Check<'_> {
             self.cycles(&job);
         }
         self.report.is_empty().then_some(job)
+    }
+
+    /// An IP address with a port. Names are left to whoever can look them up: they may mean several addresses, or change.
+    fn address(&self, path: &[&str], text: &str) -> Option<SocketAddr> {
+        let address = text.parse().ok();
+        if address.is_none() {
+            let title = format!("{} is no address: `{}`", subject(path), shorten(text));
+            self.push(self.error("W0109", path, title).note(
+                "it must be an IP address and a port, as in `127.0.0.1:9090`, `0.0.0.0:9090` or `[::1]:9090`",
+            ));
+        }
+        address
     }
 
     fn checkpoint(&self, raw: CheckpointSection) -> CheckpointSettings {

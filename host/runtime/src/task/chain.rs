@@ -46,13 +46,18 @@ pub enum ChainNode {
 /// The nodes of a chain's subtask, the head first, each before what it feeds.
 pub struct Chain {
     nodes: Vec<ChainNode>,
-    counters: Arc<Counters>,
+    /// By node.
+    counters: Vec<Arc<Counters>>,
     origins: Arc<Origins>,
 }
 
 impl Chain {
-    /// Of these nodes. `origins` turns a record's origin into words.
-    pub fn new(nodes: Vec<ChainNode>, counters: Arc<Counters>, origins: Arc<Origins>) -> Chain {
+    /// Of these nodes, each with its counters. `origins` turns a record's origin into words.
+    pub fn new(
+        nodes: Vec<ChainNode>,
+        counters: Vec<Arc<Counters>>,
+        origins: Arc<Origins>,
+    ) -> Chain {
         Chain {
             nodes,
             counters,
@@ -70,18 +75,22 @@ impl Chain {
 
     /// Records for input `input` of node `at`.
     pub fn records(&mut self, at: usize, input: u32, batch: Batch) -> Result<(), Error> {
+        let counters = &self.counters[at];
+        counters.add_records_in(batch.len() as u64);
+        counters.add_bytes_in(batch.data_bytes());
         match &mut self.nodes[at] {
             ChainNode::Sink(sink) => {
                 let before = sink.writer.written();
                 let result = sink.writer.write(&batch);
                 result.map_err(|error| sink_error(&sink.id, error, &self.origins))?;
                 let after = sink.writer.written();
-                self.counters.add_written(after.records - before.records);
-                self.counters.add_written_bytes(after.bytes - before.bytes);
+                counters.add_written(after.records - before.records);
+                counters.add_written_bytes(after.bytes - before.bytes);
                 Ok(())
             }
             ChainNode::Operator(operator) => {
-                operator.process(input, batch, &self.counters, &self.origins)?;
+                counters.timed(|| operator.process(input, batch, counters, &self.origins))?;
+                called(operator, counters);
                 self.pass_on(at)
             }
         }
@@ -92,7 +101,12 @@ impl Chain {
         let ChainNode::Operator(operator) = &mut self.nodes[at] else {
             return Ok(());
         };
+        let dead_letters = operator.dead_letters;
         for (port, batch) in std::mem::take(&mut operator.environment().produced) {
+            if port < dead_letters {
+                self.counters[at].add_records_out(batch.len() as u64);
+                self.counters[at].add_bytes_out(batch.data_bytes());
+            }
             for piece in batch.pieces() {
                 self.route(at, port, piece)?;
             }
@@ -159,11 +173,12 @@ impl Chain {
             // A node restored further ahead than its upstream, from another plan, does not go back.
             let watermark = watermark.max(operator.watermark);
             operator.watermark = watermark;
+            self.counters[at].set_watermark(watermark);
             self.fire(at, TimeDomain::Event, watermark)?;
             let ChainNode::Operator(operator) = &mut self.nodes[at] else {
                 return Ok(());
             };
-            operator.on_watermark()?;
+            self.counters[at].timed(|| operator.on_watermark())?;
             self.pass_on(at)?;
             self.control(at, &Element::Watermark(watermark))?;
             for to in self.fed(at) {
@@ -214,7 +229,10 @@ impl Chain {
             let Some(firing) = popped.map_err(|error| operator.state_error(error))? else {
                 break;
             };
-            limit = match operator.on_timers(firing, &self.counters, &self.origins)? {
+            let counters = &self.counters[at];
+            let fired = counters.timed(|| operator.on_timers(firing, counters, &self.origins))?;
+            called(operator, counters);
+            limit = match fired {
                 Fired::Done => TIMERS_A_CALL.min(limit * 2),
                 Fired::Fewer(fewer) => fewer,
             };
@@ -291,6 +309,7 @@ impl Chain {
             && !operator.finished
         {
             operator.watermark = END_OF_TIME;
+            self.counters[at].set_watermark(END_OF_TIME);
             loop {
                 self.fire(at, TimeDomain::Event, END_OF_TIME)?;
                 let ChainNode::Operator(operator) = &mut self.nodes[at] else {
@@ -308,7 +327,7 @@ impl Chain {
             let ChainNode::Operator(operator) = &mut self.nodes[at] else {
                 return Ok(());
             };
-            operator.on_watermark()?;
+            self.counters[at].timed(|| operator.on_watermark())?;
             self.pass_on(at)?;
             let ChainNode::Operator(operator) = &mut self.nodes[at] else {
                 return Ok(());
@@ -317,8 +336,8 @@ impl Chain {
                 .environment()
                 .state
                 .drop_timers(TimeDomain::Processing);
-            self.counters.add_timers_dropped(dropped);
-            operator.finish()?;
+            self.counters[at].add_timers_dropped(dropped);
+            self.counters[at].timed(|| operator.finish())?;
             operator.finished = true;
             self.pass_on(at)?;
         }
@@ -352,6 +371,13 @@ impl Chain {
         }
         Ok(())
     }
+}
+
+/// Counts a call, and notes what the operator has after it.
+fn called(operator: &mut OperatorNode, counters: &Counters) {
+    counters.add_calls(1);
+    let memory = operator.instance().memory_bytes();
+    counters.set_held(memory, operator.environment().state.stats());
 }
 
 fn sink_error(sink: &str, error: sink::Error, origins: &Origins) -> Error {
