@@ -153,7 +153,12 @@ impl Place {
     pub fn command(&self) -> Command {
         let mut command = Command::new(self.host.weir());
         command.current_dir(&self.dir).stdin(Stdio::null());
-        for variable in ["WEIR_FAULT", "STATE_DIRECTORY", "WEIR_CACHE"] {
+        for variable in [
+            "WEIR_FAULT",
+            "STATE_DIRECTORY",
+            "WEIR_CACHE",
+            "NOTIFY_SOCKET",
+        ] {
             command.env_remove(variable);
         }
         command

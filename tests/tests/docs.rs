@@ -59,7 +59,7 @@ fn every_command_shown_exists() {
     assert_eq!(
         verbs,
         [
-            "build", "check", "explain", "inspect", "new", "run", "schema", "try"
+            "build", "check", "explain", "inspect", "new", "run", "schema", "status", "stop", "try"
         ]
     );
 }
@@ -104,6 +104,57 @@ fn code_shown_is_that_of_the_files_it_is_from() {
         }
     }
     assert!(quoted >= 5, "only {quoted} pieces of code were found");
+}
+
+/// A service unit that people copy from the documentation is the one that is shipped.
+#[test]
+fn the_unit_shown_is_the_one_shipped() {
+    let shipped = fs::read_to_string(root().join("packaging/weir@.service")).expect("it is there");
+    let documents = documents();
+    let shown = documents.iter().flat_map(Document::blocks);
+    let units: Vec<_> = shown.filter(|block| block.language == "ini").collect();
+    assert_eq!(units.len(), 1, "one unit is shown");
+    assert_eq!(units[0].lines.join("\n") + "\n", shipped, "{}", units[0].at);
+    for setting in [
+        "Type=notify",
+        "RestartPreventExitStatus=2 3 4 5",
+        "StateDirectory=weir/%i",
+    ] {
+        assert!(shipped.lines().any(|line| line == setting), "{setting}");
+    }
+}
+
+/// Metrics that the documentation explains are those that there are.
+#[test]
+fn every_metric_is_explained() {
+    let documents = documents();
+    let operating = documents
+        .iter()
+        .find(|document| document.name == "docs/operating.md")
+        .expect("docs/operating.md is there");
+    let source = root().join("host/runtime/src/control/exposition.rs");
+    let source = fs::read_to_string(source).expect("the metrics are there");
+    let (source, _) = source.split_once("#[cfg(test)]").expect("tests follow");
+    let metrics: BTreeSet<_> = source
+        .split('"')
+        .filter(|text| text.starts_with("weir_"))
+        .collect();
+    assert!(metrics.len() > 25, "{metrics:?}");
+    for metric in &metrics {
+        assert!(
+            operating.text.contains(&format!("`{metric}`")),
+            "docs/operating.md does not explain {metric}"
+        );
+    }
+    let named = operating
+        .text
+        .split('`')
+        .filter(|text| text.starts_with("weir_"));
+    for name in named {
+        let name = name.split('{').next().expect("a name");
+        let name = name.trim_end_matches("_sum").trim_end_matches("_count");
+        assert!(metrics.contains(name), "there is no metric {name}");
+    }
 }
 
 #[test]

@@ -194,6 +194,11 @@ impl Batch {
         self.keys.data.len() + self.values.data.len() + self.len() * 32
     }
 
+    /// Bytes of keys and values alone.
+    pub fn data_bytes(&self) -> u64 {
+        (self.keys.data.len() + self.values.data.len()) as u64
+    }
+
     /// Whether a builder should be sent now.
     pub fn is_full(&self) -> bool {
         self.len() >= MAX_ROWS || self.keys.data.len() + self.values.data.len() >= TARGET_BYTES

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::batch::{Batch, MAX_ROWS, TARGET_BYTES};
+use crate::metrics::{Waiting, Waits};
 
 /// Bytes that an inbox's queues may hold together, beyond the one batch that each may always hold.
 pub const BUDGET: usize = 1 << 20;
@@ -91,12 +92,49 @@ impl Shared {
 pub struct Inbox {
     shared: Arc<Shared>,
     joined: Vec<usize>,
+    waits: Arc<Waits>,
 }
 
 /// The sending side of one queue.
 pub struct Sender {
     shared: Arc<Shared>,
     queue: usize,
+    waits: Arc<Waits>,
+    /// The task that reads the inbox.
+    target: u32,
+}
+
+/// Looks into an inbox from outside.
+#[derive(Clone)]
+pub struct Gauge(Arc<Shared>);
+
+/// What lies in an inbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// Bytes of all batches.
+    pub bytes: usize,
+    /// Queues.
+    pub queues: usize,
+    /// Queues that alignment holds back: they have delivered a barrier that others have not.
+    pub blocked: usize,
+}
+
+impl Gauge {
+    /// What lies in it now.
+    pub fn look(&self) -> Queued {
+        let queues = self.0.lock();
+        Queued {
+            bytes: queues.bytes,
+            queues: queues.queues.len(),
+            blocked: queues.blocked.iter().filter(|blocked| **blocked).count(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Gauge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.look().fmt(f)
+    }
 }
 
 /// Closes an inbox from outside: pending and later sends and receives end with [`Closed`].
@@ -131,12 +169,15 @@ pub fn inbox(queues: usize) -> (Inbox, Vec<Sender>) {
         .map(|queue| Sender {
             shared: shared.clone(),
             queue,
+            waits: Arc::default(),
+            target: 0,
         })
         .collect();
     (
         Inbox {
             shared,
             joined: Vec::new(),
+            waits: Arc::default(),
         },
         senders,
     )
@@ -150,6 +191,13 @@ fn size(element: &Element) -> usize {
 }
 
 impl Sender {
+    /// Accounts for the time it waits in `waits`, as waiting for room at task `target`.
+    pub fn metered(mut self, waits: Arc<Waits>, target: u32) -> Sender {
+        self.waits = waits;
+        self.target = target;
+        self
+    }
+
     /// Queues an element, waiting for room if it is a batch.
     ///
     /// # Errors
@@ -157,16 +205,19 @@ impl Sender {
     pub fn send(&self, element: Element) -> Result<(), Closed> {
         let bytes = size(&element);
         let mut queues = self.shared.lock();
-        if bytes > 0 {
-            while !queues.closed && !queues.admits(self.queue, bytes) {
-                queues.waiting += 1;
-                queues = self
-                    .shared
-                    .room
-                    .wait(queues)
-                    .unwrap_or_else(PoisonError::into_inner);
-                queues.waiting -= 1;
-            }
+        if bytes > 0 && !queues.admits(self.queue, bytes) {
+            queues = self.waits.during(Waiting::Room(self.target), || {
+                while !queues.closed && !queues.admits(self.queue, bytes) {
+                    queues.waiting += 1;
+                    queues = self
+                        .shared
+                        .room
+                        .wait(queues)
+                        .unwrap_or_else(PoisonError::into_inner);
+                    queues.waiting -= 1;
+                }
+                queues
+            });
         }
         if queues.closed {
             return Err(Closed);
@@ -289,12 +340,11 @@ impl Inbox {
                 None => Duration::from_secs(3600),
             };
             self.shared.parked.store(true, Ordering::Relaxed);
-            queues = self
-                .shared
-                .filled
-                .wait_timeout(queues, wait)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            let filled = &self.shared.filled;
+            let waited = self
+                .waits
+                .during(Waiting::Input, || filled.wait_timeout(queues, wait));
+            queues = waited.unwrap_or_else(PoisonError::into_inner).0;
             self.shared.parked.store(false, Ordering::Relaxed);
         }
     }
@@ -313,6 +363,17 @@ impl Inbox {
         if wake {
             self.shared.room.notify_all();
         }
+    }
+
+    /// Accounts for the time it waits in `waits`.
+    pub fn metered(mut self, waits: Arc<Waits>) -> Inbox {
+        self.waits = waits;
+        self
+    }
+
+    /// A handle that looks into it.
+    pub fn gauge(&self) -> Gauge {
+        Gauge(self.shared.clone())
     }
 
     /// A handle that closes it.

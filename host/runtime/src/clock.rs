@@ -1,5 +1,6 @@
 //! The only place that reads a clock. Everything else takes time as an argument or asks here.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Processing time: the wall clock in milliseconds since the epoch.
@@ -22,6 +23,14 @@ pub fn thread_cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = stat.split(' ').next().and_then(|nanos| nanos.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+/// The monotonic clock in nanoseconds since its first reading by this process, and never 0: for what is kept in an atomic.
+pub fn nanos() -> u64 {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let now = now();
+    let since = now.saturating_duration_since(*FIRST.get_or_init(|| now));
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
 /// The wall clock as log lines write it.

@@ -172,6 +172,22 @@ pub enum ExitCode {
 }
 
 impl ExitCode {
+    /// The one with this number, if there is one.
+    pub fn of(code: u8) -> Option<ExitCode> {
+        use ExitCode::*;
+        let all = [
+            Done,
+            Internal,
+            InvalidJob,
+            StartRefused,
+            OwnedElsewhere,
+            GaveUp,
+            StoppedWithoutCheckpoint,
+            DependencyUnavailable,
+        ];
+        all.into_iter().find(|known| known.code() == code)
+    }
+
     /// The number.
     pub fn code(self) -> u8 {
         self as u8

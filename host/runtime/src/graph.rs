@@ -504,6 +504,15 @@ impl Plan {
         self.nodes.iter().find(|node| node.id.as_str() == id)
     }
 
+    /// The chain that the node is in.
+    pub fn chain_of(&self, node: usize) -> usize {
+        let chain = self
+            .chains
+            .iter()
+            .position(|chain| chain.nodes.contains(&node));
+        chain.expect("each node is in a chain")
+    }
+
     /// The input channels of a chain's subtask: (edge, upstream subtask), in the order of its inbox's queues.
     pub fn channels(&self, chain: &Chain, subtask: u16) -> Vec<(usize, u16)> {
         let mut channels = Vec::new();

@@ -12,6 +12,7 @@ pub mod channel;
 pub mod checkpoint;
 pub mod cli;
 pub mod clock;
+pub mod control;
 pub mod decode;
 pub mod diagnostic;
 pub mod exchange;

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use crate::clock;
+use crate::log::{self, Format, Level, Line};
 
 /// What the line shows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,7 +44,7 @@ impl Progress {
     /// `wanted` is false under `--no-progress`.
     pub fn new(wanted: bool) -> Progress {
         Progress {
-            enabled: wanted && std::io::stderr().is_terminal(),
+            enabled: wanted && log::format() == Format::Text && std::io::stderr().is_terminal(),
             log_every: Duration::from_secs(30),
             last: clock::now(),
             last_read: 0,
@@ -51,13 +52,14 @@ impl Progress {
         }
     }
 
-    /// Logs `text`, unless the progress line shows as much.
-    pub fn note(&self, text: &str) {
-        if self.enabled {
-            crate::log::debug(text);
+    /// Logs `text` about checkpoint `n`, unless the progress line shows as much.
+    pub fn note(&self, n: u64, text: &str) {
+        let level = if self.enabled {
+            Level::Debug
         } else {
-            crate::log::info(text);
-        }
+            Level::Info
+        };
+        log::write(Line::new(level, text).checkpoint(n));
     }
 
     /// How often [`Progress::show`] should be called.
@@ -86,9 +88,9 @@ impl Progress {
         self.last_read = sample.read;
         let text = line(sample, self.rate);
         if self.enabled {
-            crate::log::draw(&text);
+            log::draw(&text);
         } else {
-            crate::log::info(&text);
+            log::info(&text);
         }
     }
 }

@@ -101,6 +101,11 @@ impl Restarts {
         }
     }
 
+    /// Restarts since the job was last in good health.
+    pub fn in_a_row(&self) -> u32 {
+        self.in_a_row
+    }
+
     /// A checkpoint of the running attempt was confirmed.
     pub fn confirmed(&mut self) {
         self.confirmed = self.confirmed.saturating_add(1);

@@ -1,45 +1,112 @@
-//! SIGINT and SIGTERM: the first asks for a clean stop, the second ends the process at once.
+//! What a job is asked for from outside while it runs: by signals, and by verbs over the control socket.
+//!
+//! SIGINT and SIGTERM ask for a clean stop, a second one ends the process at once. SIGUSR1 asks for a report of what every subtask does.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-static ASKED: AtomicBool = AtomicBool::new(false);
-static TOLD: OnceLock<()> = OnceLock::new();
+use crate::log;
 
-/// From the first signal to an end at any price: storage or an output that hangs must not outlast a container runtime's 30 s.
-const PATIENCE: Duration = Duration::from_secs(28);
+/// From a signal to giving up on a last checkpoint. Container runtimes kill after 30 s.
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// From giving up to an end at any price: storage or an output that hangs must not outlast a container runtime's 30 s.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long saying goodbye may take at a second signal.
+const AT_ONCE: Duration = Duration::from_millis(500);
 
 /// Exit code of a stop without a checkpoint.
 const STOPPED_WITHOUT_CHECKPOINT: i32 = 6;
 
-/// Starts listening, once a process. The receiver gets one message at the first signal.
+/// Asks for a clean stop.
+#[derive(Clone, Debug)]
+pub struct Stopper(mpsc::Sender<Duration>);
+
+impl Stopper {
+    /// Asks the job to take a last checkpoint and end, and to end without one when it did not come about `within` this. Of several
+    /// requests the most impatient one counts.
+    pub fn stop(&self, within: Duration) {
+        // The run is over already: nobody listens any more, and the process ends by itself.
+        let _ = self.0.send(within);
+        let patience = within.saturating_add(PATIENCE);
+        let hangs = move || {
+            std::thread::sleep(patience);
+            log::warn(
+                "stopped without a last checkpoint: something did not come to an end in time; the next run resumes at the last one",
+            );
+            end_at_once()
+        };
+        // Without a thread the run still keeps to its own time.
+        drop(
+            std::thread::Builder::new()
+                .name("patience".into())
+                .spawn(hangs),
+        );
+    }
+}
+
+/// Requests to a run.
+#[derive(Debug)]
+pub struct Requests {
+    /// Each asks for a stop within a time; see [`Stopper::stop`].
+    pub stop: mpsc::Receiver<Duration>,
+    /// Asks for one.
+    pub stopper: Stopper,
+    /// Each asks for a report in the log.
+    pub report: mpsc::Receiver<()>,
+    /// Asks for one; kept so that the channel stays open where no signals are listened for.
+    reporter: mpsc::Sender<()>,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        let ((stopper, stop), (reporter, report)) = (mpsc::channel(), mpsc::channel());
+        Requests {
+            stop,
+            stopper: Stopper(stopper),
+            report,
+            reporter,
+        }
+    }
+}
+
+fn end_at_once() -> ! {
+    log::finish();
+    std::process::exit(STOPPED_WITHOUT_CHECKPOINT)
+}
+
+/// Starts listening for signals, once a process.
 ///
 /// # Errors
 /// The system refuses to install a handler.
-pub fn listen() -> std::io::Result<mpsc::Receiver<()>> {
-    let (sender, receiver) = mpsc::channel();
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for _ in signals.forever() {
-            if ASKED.swap(true, Ordering::SeqCst) {
-                if TOLD.set(()).is_ok() {
-                    crate::log::warn("stopped at once by a second signal, without a last checkpoint; the next run resumes at the last one");
-                }
-                std::process::exit(STOPPED_WITHOUT_CHECKPOINT);
+pub fn listen() -> std::io::Result<Requests> {
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    let requests = Requests::default();
+    let (stopper, reporter) = (requests.stopper.clone(), requests.reporter.clone());
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
+    let listener = std::thread::Builder::new().name("signals".into());
+    listener.spawn(move || {
+        for signal in signals.forever() {
+            if signal == SIGUSR1 {
+                // The run is over already.
+                let _ = reporter.send(());
+            } else if ASKED.swap(true, Ordering::SeqCst) {
+                // A log that nobody reads any more must not keep it.
+                drop(std::thread::Builder::new().spawn(|| {
+                    std::thread::sleep(AT_ONCE);
+                    std::process::exit(STOPPED_WITHOUT_CHECKPOINT)
+                }));
+                log::warn("stopped at once by a second signal, without a last checkpoint; the next run resumes at the last one");
+                end_at_once();
+            } else {
+                stopper.stop(STOP_TIMEOUT);
             }
-            // The run is over already: nobody listens any more, and the process ends by itself.
-            let _ = sender.send(());
-            std::thread::spawn(|| {
-                std::thread::sleep(PATIENCE);
-                crate::log::warn("stopped without a last checkpoint: something did not come to an end in time; the next run resumes at the last one");
-                std::process::exit(STOPPED_WITHOUT_CHECKPOINT);
-            });
         }
     })?;
-    Ok(receiver)
+    Ok(requests)
 }

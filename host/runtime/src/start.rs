@@ -10,8 +10,9 @@ use weir_operator::{CacheUse, CallError, CompileCache, Component, Engine, Limits
 use crate::attempt::LoadedOperator;
 use crate::diagnostic::{Diagnostic, Location};
 use crate::graph::{self, Plan};
-use crate::job::model::{Job, Operator, Place, SinkConnector};
-use crate::{log, sink, source};
+use crate::job::model::{Job, JobName, Operator, Place, SinkConnector};
+use crate::log::{self, Level, Line};
+use crate::{sink, source};
 
 /// Largest component file that is read.
 const MAX_COMPONENT_BYTES: u64 = 512 << 20;
@@ -281,6 +282,11 @@ fn describe_problem(job: &Job, operator: &Operator, error: &CallError) -> Diagno
 
 /// Where the job keeps its own files: as asked, else `$STATE_DIRECTORY`, else `.weir/NAME` beside the job file.
 pub fn data_dir(job: &Job, asked: Option<PathBuf>) -> PathBuf {
+    data_dir_of(&job.dir, &job.name, asked)
+}
+
+/// The same for a job of which only the name and the folder of its file are known.
+pub fn data_dir_of(folder: &Path, name: &JobName, asked: Option<PathBuf>) -> PathBuf {
     asked
         .or_else(|| {
             // A service manager may name several, separated by colons; the first is ours.
@@ -289,7 +295,7 @@ pub fn data_dir(job: &Job, asked: Option<PathBuf>) -> PathBuf {
                 .next()
                 .filter(|dir| !dir.as_os_str().is_empty())
         })
-        .unwrap_or_else(|| job.dir.join(".weir").join(job.name.as_str()))
+        .unwrap_or_else(|| folder.join(".weir").join(name.as_str()))
 }
 
 /// An engine that keeps compiled operators where `$WEIR_CACHE` says, else in `cache` of the data directory, else nowhere: a verb
@@ -321,9 +327,9 @@ pub fn warn_of_cache<'a>(components: impl IntoIterator<Item = &'a Component>) {
         })
         .collect();
     for reason in reasons {
-        log::warn(&format!(
-            "[W0203] compiled operators are not kept, each start compiles them again: {reason}"
-        ));
+        let text =
+            format!("compiled operators are not kept, each start compiles them again: {reason}");
+        log::write(Line::new(Level::Warn, text).code("W0203"));
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the host promises to the people who run it, shown by running it: each module is named by what it proves.
 
 mod checkpoints_taken_away;
+mod control;
 mod decode_policies;
 mod disk_full;
 mod fixture;
@@ -9,8 +10,10 @@ mod graphs;
 mod guests_gone_wrong;
 mod identity;
 mod input_changed;
+mod json_logs;
 mod large_state;
 mod many_checkpoints;
+mod metrics;
 mod null_keys;
 mod one_owner;
 mod other_languages;
@@ -18,6 +21,7 @@ mod output_taken_away;
 mod parts_that_go_on;
 mod rescaled_in_order;
 mod sample_of_the_soak;
+mod service;
 mod stopping;
 mod storage_unavailable;
 mod streams;

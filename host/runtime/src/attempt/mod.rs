@@ -11,7 +11,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use weir_operator::{Component, Description, Limits};
 
@@ -21,9 +20,9 @@ use crate::checkpoint::state_file::StateFiles;
 use crate::clock;
 use crate::graph::{Plan, Role};
 use crate::job::model::Job;
-use crate::metrics::{Counters, Origins};
+use crate::metrics::{Meters, Origins};
 use crate::source::{self, SplitState};
-use crate::task::source::{Share, SourceControl};
+use crate::task::source::SourceControl;
 use crate::task::{Error, Frozen, Step, Task};
 use wiring::Wiring;
 pub(crate) use worker::schema;
@@ -86,12 +85,8 @@ pub struct Beginning {
 pub struct Attempt {
     /// Source tasks and the coordinator's line to each.
     pub sources: Vec<(TaskId, Arc<SourceControl>)>,
-    /// How far each source task has read.
-    pub shares: Vec<Arc<Share>>,
-    /// Which chain and subtask each task is, for messages.
-    pub names: Vec<String>,
-    /// Counters of the attempt.
-    pub counters: Arc<Counters>,
+    /// What its tasks count and measure, by task.
+    pub meters: Arc<Meters>,
     closers: Vec<Closer>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -105,25 +100,30 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "a task panicked".to_owned())
 }
 
-/// Builds a task and runs its steps until it ends, reporting what it passes. `at_end` gets the processor time it used.
+/// Builds a task and runs its steps until it ends, reporting what it passes.
 fn drive<M: From<TaskEvent>, T: Task>(
     task: TaskId,
+    meters: &Meters,
     events: &mpsc::Sender<M>,
-    at_end: impl Fn(Duration),
     build: impl FnOnce() -> Result<T, Error>,
 ) {
     // The coordinator is gone: the attempt is over.
     let send = |event: TaskEvent| events.send(event.into()).map_err(|_| Error::Closed);
     let run = || -> Result<(), Error> {
+        let meter = &meters.tasks[task];
         let mut built = build()?;
+        meter.built();
         loop {
             match built.step()? {
                 Step::Continue => {}
                 Step::Snapshot(barrier, frozen) => {
+                    meter.set_passed(barrier.n);
                     send(TaskEvent::Passed(task, barrier, frozen))?;
                 }
                 Step::Ended(frozen) => {
-                    at_end(clock::thread_cpu());
+                    let is_source = meter.inbox().is_none();
+                    meters.stages.add_cpu(is_source, clock::thread_cpu());
+                    meter.ended();
                     return send(TaskEvent::Ended(task, frozen));
                 }
             }
@@ -153,21 +153,17 @@ impl Attempt {
     ) -> std::io::Result<Attempt> {
         let beginning = Arc::new(beginning);
         let plan = &blueprint.plan;
-        let mut wiring = Wiring::new(blueprint);
+        let limits = blueprint.operators.iter().map(|loaded| &loaded.limits);
+        let limits: Vec<_> = limits.map(|limits| limits.memory_bytes as u64).collect();
+        let meters = Arc::new(Meters::new(plan, &limits));
+        let mut wiring = Wiring::new(blueprint, &meters);
         let mut attempt = Attempt {
             sources: Vec::new(),
-            shares: Vec::new(),
-            names: Vec::new(),
-            counters: Arc::new(Counters::default()),
+            meters: meters.clone(),
             closers: wiring.closers.clone(),
             threads: Vec::new(),
         };
         for (c, chain) in plan.chains.iter().enumerate() {
-            let ids: Vec<&str> = chain
-                .nodes
-                .iter()
-                .map(|node| plan.nodes[*node].id.as_str())
-                .collect();
             let role = plan.nodes[chain.nodes[0]].role;
             let mut dealt = match role {
                 Role::Source(i) => {
@@ -176,38 +172,34 @@ impl Attempt {
                 _ => Vec::new().into_iter(),
             };
             for subtask in 0..chain.parallelism {
-                let task = attempt.names.len();
-                attempt.names.push(format!("{}[{subtask}]", ids.join("+")));
+                let task = meters.task(c, subtask);
                 let outlets = wiring.outlets(chain, subtask);
                 let worker = Worker {
                     blueprint: blueprint.clone(),
                     beginning: beginning.clone(),
-                    counters: attempt.counters.clone(),
+                    meters: meters.clone(),
+                    task,
                     origins: origins.clone(),
                     chain: c,
                     subtask,
                 };
-                let events = events.clone();
-                let counters = attempt.counters.clone();
-                let is_source = matches!(role, Role::Source(_));
-                let at_end = move |cpu| counters.stages.add_cpu(is_source, cpu);
+                let (events, meters) = (events.clone(), meters.clone());
                 // The system cuts a thread's name to 15 bytes.
-                let name = attempt.names[task].chars().take(15).collect();
+                let name = meters.tasks[task].name.chars().take(15).collect();
                 let thread = std::thread::Builder::new().name(name);
                 let spawned = if let (Role::Source(i), Some(dealt)) = (role, dealt.next()) {
-                    let control = Arc::new(SourceControl::default());
-                    let share = Arc::new(Share::default());
+                    let waits = meters.tasks[task].waits.clone();
+                    let control = Arc::new(SourceControl::new(waits));
                     attempt.sources.push((task, control.clone()));
-                    attempt.shares.push(share.clone());
                     thread.spawn(move || {
-                        drive(task, &events, at_end, || {
-                            worker.source(i, dealt, outlets, control, share)
+                        drive(task, &meters, &events, || {
+                            worker.source(i, dealt, outlets, control)
                         });
                     })
                 } else {
                     let (inbox, inputs) = wiring.inbox(c, subtask);
                     thread.spawn(move || {
-                        drive(task, &events, at_end, || {
+                        drive(task, &meters, &events, || {
                             worker.operator_task(inbox, inputs, outlets)
                         });
                     })
@@ -217,17 +209,6 @@ impl Attempt {
             }
         }
         Ok(attempt)
-    }
-
-    /// The share of the input that was read, 0 to 1, if every source knows.
-    pub fn share(&self) -> Option<f64> {
-        let (mut done, mut all) = (0, 0);
-        for share in &self.shares {
-            let (read, of) = share.get()?;
-            done += read;
-            all += of;
-        }
-        (all > 0).then(|| done as f64 / all as f64)
     }
 
     /// Cancels what still runs without waiting for it: for an end of the process. Nothing that a task does from now on can be

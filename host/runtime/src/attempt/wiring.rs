@@ -1,12 +1,14 @@
 //! Inboxes and the exchanges that lead to them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::Blueprint;
 use crate::channel::{self, Closer, Inbox, Sender};
 use crate::exchange::Exchange;
 use crate::graph::{Chain, Role};
 use crate::job::model::Exchange as Kind;
+use crate::metrics::{Meters, Waits};
 use crate::task::chain::Outlet;
 
 /// Where each node's output ports lead, by node.
@@ -15,6 +17,7 @@ pub(super) type Outlets = HashMap<usize, Vec<Vec<Outlet>>>;
 /// All channels of an attempt, until the tasks take them.
 pub(super) struct Wiring<'a> {
     blueprint: &'a Blueprint,
+    meters: &'a Meters,
     /// By edge, upstream and downstream subtask.
     senders: HashMap<(usize, u16, u16), Sender>,
     /// By chain and subtask, with the input that each channel feeds.
@@ -24,11 +27,12 @@ pub(super) struct Wiring<'a> {
 }
 
 impl<'a> Wiring<'a> {
-    /// Makes every inbox of the plan.
-    pub(super) fn new(blueprint: &'a Blueprint) -> Wiring<'a> {
+    /// Makes every inbox of the plan and gives it to the meter of its task.
+    pub(super) fn new(blueprint: &'a Blueprint, meters: &'a Meters) -> Wiring<'a> {
         let plan = &blueprint.plan;
         let mut wiring = Wiring {
             blueprint,
+            meters,
             senders: HashMap::new(),
             inboxes: HashMap::new(),
             closers: Vec::new(),
@@ -48,6 +52,9 @@ impl<'a> Wiring<'a> {
                     wiring.senders.insert((edge, from, subtask), sender);
                 }
                 wiring.closers.push(inbox.closer());
+                let meter = &meters.tasks[meters.task(c, subtask)];
+                meter.set_inbox(inbox.gauge());
+                let inbox = inbox.metered(meter.waits.clone());
                 wiring.inboxes.insert((c, subtask), (inbox, inputs));
             }
         }
@@ -62,7 +69,7 @@ impl<'a> Wiring<'a> {
     }
 
     /// An edge as one upstream subtask sees it.
-    fn exchange(&mut self, edge: usize, subtask: u16) -> Exchange {
+    fn exchange(&mut self, edge: usize, subtask: u16, waits: &Arc<Waits>) -> Exchange {
         let plan = &self.blueprint.plan;
         let kind = plan.edges[edge].exchange;
         let downstream = plan.nodes[plan.edges[edge].to].parallelism;
@@ -70,11 +77,14 @@ impl<'a> Wiring<'a> {
             Kind::Forward => subtask..subtask + 1,
             Kind::ByKey | Kind::Rebalance => 0..downstream,
         };
+        let chain = plan.chain_of(plan.edges[edge].to);
         let senders = targets
             .map(|to| {
+                let target = self.meters.task(chain, to) as u32;
                 self.senders
                     .remove(&(edge, subtask, to))
                     .expect("each channel is made once and taken once")
+                    .metered(waits.clone(), target)
             })
             .collect();
         Exchange::new(kind, self.blueprint.job.max_parallelism, senders)
@@ -88,6 +98,8 @@ impl<'a> Wiring<'a> {
             Role::Source(_) => 1,
             Role::Operator(_) | Role::Sink(_) => 0,
         };
+        let task = self.meters.task(plan.chain_of(chain.nodes[0]), subtask);
+        let waits = self.meters.tasks[task].waits.clone();
         let mut outlets = Outlets::new();
         for node in &chain.nodes {
             let mut ports = Vec::new();
@@ -102,7 +114,7 @@ impl<'a> Wiring<'a> {
                             plan.edges[*edge].input,
                         )
                     } else {
-                        Outlet::Exchange(self.exchange(*edge, subtask))
+                        Outlet::Exchange(self.exchange(*edge, subtask, &waits))
                     });
                 }
                 ports.push(port);

@@ -12,21 +12,23 @@ use crate::batch::NO_TIME;
 use crate::channel::Inbox;
 use crate::checkpoint::StoredFile;
 use crate::graph::{DEAD_LETTERS, Role};
-use crate::metrics::{Counters, Origins};
+use crate::metrics::{Counters, Meters, Origins};
 use crate::source::{self, SplitState};
 use crate::task::Error;
 use crate::task::chain::{Chain, ChainNode, Outlet, SinkNode};
 use crate::task::environment::OperatorEnvironment;
 use crate::task::node::OperatorNode;
 use crate::task::operator::OperatorTask;
-use crate::task::source::{Share, SourceControl, SourceOutlets, SourceSettings, SourceTask};
+use crate::task::source::{SourceControl, SourceOutlets, SourceSettings, SourceTask};
 use crate::{fault_point, sink};
 
 /// Builds a task on its own thread.
 pub(super) struct Worker {
     pub(super) blueprint: Arc<Blueprint>,
     pub(super) beginning: Arc<Beginning>,
-    pub(super) counters: Arc<Counters>,
+    pub(super) meters: Arc<Meters>,
+    /// The task's number.
+    pub(super) task: usize,
     pub(super) origins: Arc<Origins>,
     pub(super) chain: usize,
     pub(super) subtask: u16,
@@ -39,7 +41,6 @@ impl Worker {
         dealt: Dealt,
         mut outlets: Outlets,
         control: Arc<SourceControl>,
-        share: Arc<Share>,
     ) -> Result<SourceTask, Error> {
         let source = &self.blueprint.job.sources[i];
         let head = self.blueprint.plan.chains[self.chain].nodes[0];
@@ -75,9 +76,15 @@ impl Worker {
             next_n: self.beginning.next_n,
             origins: self.origins.clone(),
         };
-        let counters = self.counters.clone();
+        let meter = &self.meters.tasks[self.task];
+        let counters = meter.nodes[0].counters.clone();
         Ok(SourceTask::new(
-            settings, reader, outlets, control, counters, share,
+            settings,
+            reader,
+            outlets,
+            control,
+            counters,
+            meter.share.clone(),
         ))
     }
 
@@ -97,23 +104,24 @@ impl Worker {
     fn chain(&self, first: usize, mut outlets: Outlets) -> Result<Chain, Error> {
         let plan = &self.blueprint.plan;
         let mut nodes = Vec::new();
-        for node in &plan.chains[self.chain].nodes[first..] {
+        let mut counters = Vec::new();
+        let meters = &self.meters.tasks[self.task].nodes[first..];
+        for (node, meter) in plan.chains[self.chain].nodes[first..].iter().zip(meters) {
+            counters.push(meter.counters.clone());
             let outlets = outlets
                 .remove(node)
                 .expect("made for every node of the chain");
             nodes.push(match plan.nodes[*node].role {
                 Role::Operator(i) => {
-                    ChainNode::Operator(Box::new(self.operator(*node, i, outlets)?))
+                    let counters = meter.counters.clone();
+                    ChainNode::Operator(Box::new(self.operator(*node, i, outlets, counters)?))
                 }
                 Role::Sink(i) => ChainNode::Sink(Box::new(self.sink(i)?)),
                 Role::Source(_) => unreachable!("a source is the first of its chain"),
             });
         }
-        Ok(Chain::new(
-            nodes,
-            self.counters.clone(),
-            self.origins.clone(),
-        ))
+        let stages = self.meters.stages.clone();
+        Ok(Chain::new(nodes, counters, stages, self.origins.clone()))
     }
 
     fn sink(&self, i: usize) -> Result<SinkNode, Error> {
@@ -141,6 +149,7 @@ impl Worker {
         node: usize,
         i: usize,
         outlets: Vec<Vec<Outlet>>,
+        counters: Arc<Counters>,
     ) -> Result<OperatorNode, Error> {
         let operator = &self.blueprint.job.operators[i];
         let loaded = &self.blueprint.operators[i];
@@ -158,8 +167,7 @@ impl Worker {
             .iter()
             .map(|output| output.keys == OutputKeys::Absent)
             .collect();
-        let environment =
-            OperatorEnvironment::new(state, keyless, format!("{id}[{}]", self.subtask));
+        let environment = OperatorEnvironment::new(state, keyless, id.clone(), self.subtask);
         let call_error = |error| Error::Call {
             operator: id.clone(),
             subtask: self.subtask,
@@ -201,7 +209,8 @@ impl Worker {
             counts_late: inputs
                 .iter()
                 .any(|edge| matches!(plan.nodes[plan.edges[*edge].from].role, Role::Source(_))),
-            counters: self.counters.clone(),
+            counters,
+            stages: self.meters.stages.clone(),
             outlets,
             id,
         })

@@ -27,7 +27,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-pub use message::{Action, Event, Failure, Task, TaskId, Warning};
+use message::FlightStep;
+pub use message::{Action, Event, Failure, Flight, Task, TaskId, Warning};
 
 use super::manifest::{Header, Identity, Lineage, Manifest, ManifestId};
 use super::snapshot::TaskSnapshot;
@@ -162,6 +163,26 @@ impl Coordinator {
     /// The time of the barrier of the last confirmed checkpoint, or zero.
     pub fn confirmed_at(&self) -> Duration {
         self.confirmed_at
+    }
+
+    /// The checkpoint being taken, if one is.
+    pub fn flight(&self) -> Option<Flight> {
+        let flight = |flight: &InFlight, step| Some(Flight { n: flight.n, step });
+        match &self.phase {
+            Phase::Aligning { n, .. } => Some(Flight {
+                n: *n,
+                step: FlightStep::Aligning,
+            }),
+            Phase::Storing(it) => flight(it, FlightStep::Storing),
+            Phase::Committing(it) => flight(it, FlightStep::Committing),
+            Phase::Publishing(it) => flight(it, FlightStep::Publishing),
+            Phase::Waiting { .. } | Phase::Over => None,
+        }
+    }
+
+    /// How many checkpoints failed since the last confirmed one.
+    pub fn failed_in_a_row(&self) -> u32 {
+        self.failed_in_a_row
     }
 
     /// When a [`Event::Tick`] is due if nothing else happens before; `None` if time changes nothing.
@@ -537,7 +558,7 @@ impl Coordinator {
 }
 
 /// A duration as messages say it: `950 ms`, `12s`, `1m12s`, `2h03m`.
-pub(super) fn human(duration: Duration) -> String {
+pub(crate) fn human(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
         (0, 0, 0) => format!("{} ms", duration.as_millis()),

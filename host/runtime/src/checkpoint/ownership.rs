@@ -20,7 +20,8 @@ const LOCK: &str = "lock";
 /// Proof that no other process on this machine runs the job. Held for the life of the process, over all attempts.
 #[derive(Debug)]
 pub struct Ownership {
-    locks: Vec<File>,
+    /// The directories, their links resolved, and the lock of each.
+    locks: Vec<(PathBuf, File)>,
 }
 
 impl Ownership {
@@ -30,8 +31,15 @@ impl Ownership {
     /// # Errors
     /// [`Refusal::OwnedElsewhere`], naming the process; [`Refusal::Storage`].
     pub fn take(dirs: &[&Path], job: &str) -> Result<Ownership, Refusal> {
-        let mut seen: Vec<PathBuf> = Vec::new();
-        let mut locks = Vec::new();
+        let mut ownership = Ownership { locks: Vec::new() };
+        ownership.extend(dirs, job).map(|()| ownership)
+    }
+
+    /// Locks each of `dirs` as well; one that is locked already is fine.
+    ///
+    /// # Errors
+    /// As [`Ownership::take`]; what was locked before stays locked.
+    pub fn extend(&mut self, dirs: &[&Path], job: &str) -> Result<(), Refusal> {
         for dir in dirs {
             let failed = |error: io::Error| Refusal::Storage {
                 what: format!("cannot lock {}", dir.display()),
@@ -39,13 +47,13 @@ impl Ownership {
             };
             // Two locks of one file in one process would exclude each other.
             let real = dir.canonicalize().map_err(failed)?;
-            if seen.contains(&real) {
+            if self.locks.iter().any(|(locked, _)| *locked == real) {
                 continue;
             }
-            locks.push(lock(&real, job, dir)?.map_err(failed)?);
-            seen.push(real);
+            let lock = lock(&real, job, dir)?.map_err(failed)?;
+            self.locks.push((real, lock));
         }
-        Ok(Ownership { locks })
+        Ok(())
     }
 
     /// How many different directories are locked.
@@ -99,6 +107,11 @@ mod tests {
         let again = dir.path().join(".");
         let first = Ownership::take(&[dir.path(), &again], "j").expect("free");
         assert_eq!(first.directories(), 1);
+        let (mut first, other) = (first, tempfile::tempdir().expect("a temporary directory"));
+        first
+            .extend(&[other.path(), dir.path()], "j")
+            .expect("free");
+        assert_eq!(first.directories(), 2);
         let refusal = Ownership::take(&[dir.path()], "j").expect_err("owned");
         assert_eq!((refusal.code(), refusal.exit_code()), ("W0501", 4));
         let pid = format!("pid {}", std::process::id());

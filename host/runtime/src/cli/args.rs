@@ -1,8 +1,13 @@
 //! What the program can be called with. Definitions only: [`Args`] is parsed in `main` and acted upon elsewhere.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+
+use crate::log;
+use crate::units::parse_duration;
 
 const ABOUT: &str = "\
 Weir runs stateful stream jobs whose operators are WebAssembly components.
@@ -75,6 +80,23 @@ pub enum Verb {
         after_help = EXIT_CODES
     )]
     Run(Run),
+    /// Show how a running job is: progress, rates, checkpoints, bottleneck
+    #[command(
+        long_about = "Show how a running job is: its state, checkpoints, restarts and last error; for every subtask what it \
+            does, its rates and its watermark; how far sources have read; and which subtask limits the job.\n\n\
+            A job started with --data-dir, or by a service, is reached by its data directory in place of the job file.",
+        after_help = "Examples:\n  weir status job.yaml\n  weir status /var/lib/weir/flights\n  \
+            weir status job.yaml --json | jq .checkpoint.age_seconds"
+    )]
+    Status(Status),
+    /// Stop a running job after a last checkpoint, and wait until it has ended
+    #[command(
+        long_about = "Stop a running job after a last checkpoint, and wait until it has ended. Exits with what the job exits \
+            with: 0 if it stopped cleanly, 6 if no last checkpoint came about in time, and then says what it waited for. \
+            Nothing is lost in either case: the next run goes on from the last checkpoint.",
+        after_help = EXIT_CODES
+    )]
+    Stop(Stop),
     /// Find what is wrong with a job without running it
     #[command(
         long_about = "Find what is wrong with a job without running it: every mistake in the job file with line, \
@@ -140,12 +162,55 @@ pub struct Run {
     /// Where the job keeps its own files [default: $STATE_DIRECTORY, else .weir/NAME beside the job file]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Serve /metrics, /livez and /readyz at this IP address and port, instead of where the job file says
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<SocketAddr>,
+    /// How log lines look
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub log_format: log::Format,
     /// Log more
     #[arg(short, long, action = clap::ArgAction::SetTrue)]
     pub verbose: bool,
     /// Plain log lines even on a terminal
     #[arg(long)]
     pub no_progress: bool,
+}
+
+/// Which running job is meant.
+#[derive(Debug, clap::Args)]
+pub struct Running {
+    /// The job file, or the job's data directory
+    #[arg(value_name = "JOB")]
+    pub job: PathBuf,
+    /// Where the job keeps its own files, if it was started with this option
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// `weir status`.
+#[derive(Debug, clap::Args)]
+pub struct Status {
+    /// Which job.
+    #[command(flatten)]
+    pub running: Running,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `weir stop`.
+#[derive(Debug, clap::Args)]
+pub struct Stop {
+    /// Which job.
+    #[command(flatten)]
+    pub running: Running,
+    /// How long a last checkpoint may take
+    #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = duration)]
+    pub timeout: Duration,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|error| format!("{error}; {}", error.remedy))
 }
 
 /// `weir check`.
@@ -234,15 +299,31 @@ mod tests {
 
     #[test]
     fn every_option_of_run() {
-        let line = "weir run job.yaml --fresh --accept-duplicates --parallelism 3 --data-dir /d -v --no-progress";
+        let line = "weir run job.yaml --fresh --accept-duplicates --parallelism 3 --data-dir /d -v --no-progress \
+            --metrics 127.0.0.1:0 --log-format json";
         let Verb::Run(run) = parse(line).expect("valid").verb else {
             panic!("not run")
         };
         assert!(run.fresh && run.accept_duplicates && run.no_progress);
         assert_eq!((run.parallelism, run.verbose), (Some(3), true));
+        assert_eq!(run.metrics, Some(([127, 0, 0, 1], 0).into()));
+        assert_eq!(run.log_format, log::Format::Json);
         assert_eq!(
             (run.job, run.data_dir),
             ("job.yaml".into(), Some("/d".into()))
+        );
+    }
+
+    #[test]
+    fn stop_waits_as_long_as_a_signal_unless_told_otherwise() {
+        let timeout = |line| match parse(line).expect("valid").verb {
+            Verb::Stop(stop) => stop.timeout,
+            _ => panic!("not stop"),
+        };
+        assert_eq!(timeout("weir stop job.yaml"), crate::signals::STOP_TIMEOUT);
+        assert_eq!(
+            timeout("weir stop job.yaml --timeout 1m30s"),
+            Duration::from_secs(90)
         );
     }
 
@@ -266,6 +347,16 @@ mod tests {
             kind("weir run j --parallelism 40000"),
             ErrorKind::ValueValidation
         );
+        for wrong in [
+            "weir stop j --timeout 30",
+            "weir stop j --timeout soon",
+            "weir run j --metrics localhost:9090",
+            "weir run j --metrics 9090",
+        ] {
+            assert_eq!(kind(wrong), ErrorKind::ValueValidation, "{wrong}");
+        }
+        assert_eq!(kind("weir run j --log-format xml"), ErrorKind::InvalidValue);
+        assert_eq!(kind("weir status"), ErrorKind::MissingRequiredArgument);
         assert_eq!(kind("weir check"), ErrorKind::MissingRequiredArgument);
         assert_eq!(kind("weir new"), ErrorKind::MissingRequiredArgument);
         assert_eq!(kind("weir frobnicate"), ErrorKind::InvalidSubcommand);

@@ -5,6 +5,8 @@ mod build;
 mod explain;
 pub mod inspect;
 mod new;
+mod running;
+mod status_text;
 mod trial;
 
 use std::io::Write;
@@ -14,7 +16,7 @@ use clap::Parser;
 
 use crate::diagnostic::{self, Diagnostic, ExitCode};
 use crate::job::model::Job;
-use crate::{job, run, signals, start};
+use crate::{job, log, run, signals, start};
 use args::{Args, Check, Verb};
 
 /// Parses the command line and does what it says.
@@ -23,6 +25,8 @@ pub fn main() -> std::process::ExitCode {
     let code = match args.verb {
         Verb::Run(run) => run_verb(&run),
         Verb::Check(check) => check_verb(&check),
+        Verb::Status(args) => running::status(&args),
+        Verb::Stop(args) => running::stop(&args),
         Verb::Inspect(inspect) => inspect::inspect(&inspect.file),
         Verb::Explain(args) => explain::explain(args.code.as_deref()),
         Verb::New(args) => new::new(&args),
@@ -33,6 +37,8 @@ pub fn main() -> std::process::ExitCode {
             print(&format!("{}\n", schema.expect("a schema is plain JSON")))
         }
     };
+    // An operator that was tried may have said something several times.
+    log::finish();
     code.into()
 }
 
@@ -57,8 +63,11 @@ fn say(text: &str) {
 
 /// Prints what is wrong and gives `code` back.
 fn refuse(problems: &[Diagnostic], code: ExitCode) -> ExitCode {
-    crate::log::clear_line();
-    say(&diagnostic::render(problems));
+    log::clear_line();
+    match log::format() {
+        log::Format::Text => say(&diagnostic::render(problems)),
+        log::Format::Json => problems.iter().for_each(log::fatal),
+    }
     code
 }
 
@@ -67,35 +76,40 @@ fn load(path: &Path) -> Result<Job, Vec<Diagnostic>> {
 }
 
 fn run_verb(args: &args::Run) -> ExitCode {
+    log::format_is(args.log_format);
     let mut job = match load(&args.job) {
         Ok(job) => job,
         Err(problems) => return refuse(&problems, ExitCode::InvalidJob),
     };
+    log::start(job.name.as_str(), args.verbose);
     if let Some(parallelism) = args.parallelism
         && let Err(problem) = job::override_parallelism(&mut job, parallelism)
     {
         return refuse(&[problem], ExitCode::InvalidJob);
     }
-    let stop = match signals::listen() {
-        Ok(stop) => stop,
+    let requests = match signals::listen() {
+        Ok(requests) => requests,
         Err(error) => {
             let problem = Diagnostic::error("W0301", format!("cannot listen for signals: {error}"));
             return refuse(&[problem], ExitCode::Internal);
         }
     };
-    crate::log::start(job.name.as_str(), args.verbose);
     let options = run::Options {
         fresh: args.fresh,
         accept_duplicates: args.accept_duplicates,
         data_dir: args.data_dir.clone(),
         progress: !args.no_progress,
+        metrics: args.metrics,
     };
-    let ended = run::run(job, &options, &stop);
-    crate::log::clear_line();
+    let ended = run::run(job, &options, requests);
+    log::finish();
+    log::clear_line();
     match ended {
         Ok(report) => {
-            if report.code == ExitCode::Done {
-                say(&report.summary);
+            match (report.code, log::format()) {
+                (ExitCode::Done, log::Format::Text) => say(&report.summary),
+                (ExitCode::Done, log::Format::Json) => log::info(report.summary.trim_end()),
+                _ => {}
             }
             report.code
         }

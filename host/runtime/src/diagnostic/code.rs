@@ -85,6 +85,13 @@ pub const CODES: &[(&str, &str)] = &[
         "W0304",
         "a thread could not be started or a snapshot not stored",
     ),
+    ("W0305", "a run without a control socket"),
+    ("W0306", "metrics cannot be served"),
+    ("W0307", "no job runs there"),
+    (
+        "W0308",
+        "a running job that does not answer, or not as asked",
+    ),
     ("W0401", "a call of an operator failed"),
     ("W0402", "a record without a key at a keyed input"),
     ("W0403", "state could not be read, written or restored"),

@@ -11,6 +11,7 @@ mod source;
 
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -246,6 +247,9 @@ impl Check<'_> {
             .map_or_else(Restart::default, |section| self.restart(section));
 
         let interval = checkpoint.clone().unwrap_or_default().interval;
+        let metrics = raw
+            .metrics
+            .and_then(|section| self.address(&["metrics", "listen"], &section.listen));
 
         let Entries(sources) = raw.sources;
         let Entries(operators) = raw.operators;
@@ -279,6 +283,7 @@ impl Check<'_> {
             max_parallelism: self.max_parallelism,
             checkpoint,
             restart,
+            metrics,
             sources,
             operators,
             sinks,
@@ -291,6 +296,18 @@ impl Check<'_> {
             self.cycles(&job);
         }
         self.report.is_empty().then_some(job)
+    }
+
+    /// An IP address with a port. Names are left to whoever can look them up: they may mean several addresses, or change.
+    fn address(&self, path: &[&str], text: &str) -> Option<SocketAddr> {
+        let address = text.parse().ok();
+        if address.is_none() {
+            let title = format!("{} is no address: `{}`", subject(path), shorten(text));
+            self.push(self.error("W0109", path, title).note(
+                "it must be an IP address and a port, as in `127.0.0.1:9090`, `0.0.0.0:9090` or `[::1]:9090`",
+            ));
+        }
+        address
     }
 
     fn checkpoint(&self, raw: CheckpointSection) -> CheckpointSettings {

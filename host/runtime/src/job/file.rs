@@ -50,6 +50,9 @@ pub(super) struct JobFile {
     /// What happens when the job fails. Default: `{strategy: exponential}`.
     #[serde(default, deserialize_with = "lenient")]
     pub restart: Option<RestartSection>,
+    /// Where metrics and probes are served. Default: nowhere.
+    #[serde(default, deserialize_with = "lenient")]
+    pub metrics: Option<MetricsSection>,
     /// Sources by id. An id is what state is matched by across runs: letters, digits, `-`, `_`; at most 64.
     #[serde(deserialize_with = "lenient")]
     pub sources: Entries<SourceEntry>,
@@ -119,6 +122,15 @@ pub(super) struct CheckpointSection {
     #[serde(default, deserialize_with = "lenient")]
     #[schemars(range(min = 1, max = 1000))]
     pub retain: Option<u64>,
+}
+
+/// Where metrics and probes are served, read-only, over HTTP.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MetricsSection {
+    /// IP address and port, as in `127.0.0.1:9090`. Whoever reaches it can read the metrics.
+    #[serde(deserialize_with = "lenient")]
+    pub listen: String,
 }
 
 /// What happens when the job fails. Which other fields belong here depends on `strategy`.

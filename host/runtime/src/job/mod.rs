@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::diagnostic::{Diagnostic, Location};
-use model::{Job, Place};
+use model::{Job, JobName, Place};
 use report::Report;
 
 pub use print::print_resolved;
@@ -53,6 +53,11 @@ pub fn load(
     path: &Path,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Job, Vec<Diagnostic>> {
+    parse(&read(path)?, path, environment)
+}
+
+/// The text of the job file at `path`.
+fn read(path: &Path) -> Result<String, Vec<Diagnostic>> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| {
         vec![Diagnostic::error(
@@ -68,21 +73,46 @@ pub fn load(
         let error = Diagnostic::error("W0123", format!("{shown} is too large for a job file"));
         return Err(vec![error.note("a job file is at most 1 MiB")]);
     }
-    match std::str::from_utf8(&bytes) {
-        Ok(text) => parse(text, path, environment),
-        Err(error) => {
-            let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-            let line = good.rsplit('\n').next().unwrap_or_default();
-            let place = Location {
-                file: path.into(),
-                line: good.matches('\n').count() as u32 + 1,
-                column: line.chars().count() as u32 + 1,
-            };
-            Err(vec![
-                Diagnostic::error("W0106", "the job file is not UTF-8").at(place),
-            ])
-        }
-    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let good = String::from_utf8_lossy(&error.as_bytes()[..valid]);
+        let line = good.rsplit('\n').next().unwrap_or_default();
+        let place = Location {
+            file: path.into(),
+            line: good.matches('\n').count() as u32 + 1,
+            column: line.chars().count() as u32 + 1,
+        };
+        vec![Diagnostic::error("W0106", "the job file is not UTF-8").at(place)]
+    })
+}
+
+/// The name of the job in the file at `path`, for verbs that only need that: the rest may be wrong, and variables that are not set where
+/// the verb is called are taken for empty.
+///
+/// # Errors
+/// The file cannot be read, is not YAML, or names no job.
+pub fn name_in(
+    path: &Path,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<JobName, Vec<Diagnostic>> {
+    let text = read(path)?;
+    let report = Report::new(path);
+    let empty = |name: &str| Some(environment(name).unwrap_or_default());
+    let tree = tree::read(&text, &empty, &report).map_err(|error| vec![error])?;
+    let name = match tree.child("job") {
+        Some((
+            _,
+            tree::Node {
+                value: tree::Value::Scalar { text, .. },
+                ..
+            },
+        )) => JobName::new(text.as_str()),
+        _ => None,
+    };
+    name.ok_or_else(|| {
+        let title = "no job's name in `job`: without it the running job cannot be found";
+        vec![report.error("W0104", tree.place_of(&["job"]), title)]
+    })
 }
 
 /// Checks the job file `text`. `path` is where it is from: shown in messages, and what its relative paths are relative to.

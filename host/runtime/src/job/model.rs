@@ -5,6 +5,7 @@
 //! file system (ports, states, existing inputs) is checked later, in [`crate::graph`] and by the connectors.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -117,6 +118,8 @@ pub struct Job {
     pub checkpoint: Option<CheckpointSettings>,
     /// What happens when an attempt fails.
     pub restart: Restart,
+    /// Where metrics and probes are served; `None`: nowhere.
+    pub metrics: Option<SocketAddr>,
     /// Sources in file order.
     pub sources: Vec<Source>,
     /// Operators in file order.

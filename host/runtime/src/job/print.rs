@@ -111,6 +111,11 @@ pub fn print_resolved(job: &Job) -> String {
         .with("max_parallelism", u64::from(job.max_parallelism))
         .maybe("checkpoint", checkpoint)
         .with("restart", restart(&job.restart))
+        .maybe(
+            "metrics",
+            job.metrics
+                .map(|address| Map::default().with("listen", address.to_string().as_str())),
+        )
         .with(
             "sources",
             entries(

@@ -167,11 +167,17 @@ impl Failure {
         }
     }
 
+    /// In a line: the first problem's code and title.
+    pub(super) fn summary(&self) -> String {
+        let first = self.problems.first();
+        first.map_or(String::new(), |problem| {
+            format!("[{}] {}", problem.code, problem.title)
+        })
+    }
+
     /// Logs it.
     pub(super) fn log(&self) {
-        for problem in &self.problems {
-            log::warn(&problem.to_string());
-        }
+        self.problems.iter().for_each(log::warn_of);
     }
 
     /// Says that it is tried again.

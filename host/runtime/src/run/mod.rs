@@ -2,18 +2,19 @@
 //!
 //! A run owns the job on this machine from its first to its last attempt. Each attempt is recovered by
 //! [`crate::checkpoint::Driver`], started by [`crate::attempt`] and supervised by `supervise`; between two stands the restart
-//! strategy.
+//! strategy. All the while it is on display in [`crate::control`].
 
 mod failure;
 mod guarantee;
 mod outputs;
+mod own;
 mod restore;
 mod snapshots;
 mod summary;
 mod supervise;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, atomic};
 use std::time::Duration;
@@ -21,15 +22,16 @@ use std::time::Duration;
 use weir_operator::Engine;
 
 use crate::attempt::{Beginning, Blueprint};
-use crate::checkpoint::manifest::{Identity, SinkEntry};
-use crate::checkpoint::{
-    self, CheckpointStorage, Driver, LocalDirectory, Ownership, Refusal, Verdict,
-};
-use crate::diagnostic::{Diagnostic, ExitCode};
-use crate::job::model::{CheckpointSettings, Job, Restart, SinkConnector};
+use crate::checkpoint::manifest::Identity;
+use crate::checkpoint::{self, Driver, Ownership, Refusal, Verdict};
+use crate::control::board::Stage;
+use crate::control::{self, Board, Control};
+use crate::diagnostic::{self, Diagnostic, ExitCode};
+use crate::job::model::{CheckpointSettings, Job, Restart};
 use crate::metrics::Origins;
 use crate::progress::Progress;
 use crate::restart::{Decision, Restarts};
+use crate::signals::Requests;
 use crate::stages::Costs;
 use crate::{clock, log, start};
 use failure::Failure;
@@ -48,6 +50,8 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// Show progress on a terminal.
     pub progress: bool,
+    /// Where metrics and probes are served, instead of what the job file says.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// How a run ended.
@@ -146,14 +150,61 @@ fn internal(what: &str, error: impl std::fmt::Display) -> Refused {
     )
 }
 
-/// Runs `job` until its input ends, a message on `stop` asks for an end, or it gives up.
+/// Runs `job` until its input ends, one of `requests` asks for an end, or it gives up.
 ///
 /// # Errors
 /// [`Refused`]: nothing was started, or it gave up.
-pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Report, Refused> {
+pub fn run(job: Job, options: &Options, requests: Requests) -> Result<Report, Refused> {
     let data_dir = start::data_dir(&job, options.data_dir.clone());
+    let guarantee =
+        Guarantee::of(&job).map_err(|problem| Refused::one(problem, ExitCode::InvalidJob))?;
+    let mut ownership = own::data_dir(&job, &data_dir, guarantee.checkpoints())?;
+    let settings = job.checkpoint.clone().unwrap_or_default();
+    let place = control::Place {
+        data_dir: ownership.is_some().then_some(&data_dir),
+        checkpoint_dir: guarantee
+            .checkpoints()
+            .then(|| own::checkpoint_dir(&settings, &data_dir)),
+        metrics: options.metrics.or(job.metrics),
+    };
+    let Requests {
+        stop,
+        stopper,
+        report,
+        ..
+    } = requests;
+    let control = Control::open(job.name.as_str(), place, &stopper, report)
+        .map_err(|(problem, code)| Refused::one(*problem, code))?;
+    let ended = on_display(
+        job,
+        options,
+        &stop,
+        guarantee,
+        &data_dir,
+        &mut ownership,
+        control.board(),
+    );
+    let farewell = match &ended {
+        Ok(report) => control.end(report.code, &report.summary),
+        Err(refused) => control.end(refused.code, &diagnostic::render(&refused.problems)),
+    };
+    // Whoever was told that the job has ended may run it again.
+    drop(ownership);
+    farewell.say();
+    ended
+}
+
+fn on_display(
+    job: Job,
+    options: &Options,
+    stop: &mpsc::Receiver<Duration>,
+    guarantee: Guarantee,
+    data_dir: &Path,
+    ownership: &mut Option<Ownership>,
+    board: &Board,
+) -> Result<Report, Refused> {
     let engine =
-        start::engine(Some(&data_dir)).map_err(|error| internal("cannot start wasmtime", error))?;
+        start::engine(Some(data_dir)).map_err(|error| internal("cannot start wasmtime", error))?;
     let _ticker =
         Ticker::start(&engine).map_err(|error| internal("cannot start a thread", error))?;
     let parallelism = start::parallelism(&job);
@@ -166,8 +217,6 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
         problems,
         code: ExitCode::StartRefused,
     })?;
-    let guarantee =
-        Guarantee::of(&job).map_err(|problem| Refused::one(problem, ExitCode::InvalidJob))?;
 
     let mut blueprint = Blueprint {
         plan: checked.plan,
@@ -176,11 +225,12 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
         blocking: guarantee.blocks(),
         job,
     };
-    if !guarantee.checkpoints() {
-        return volatile(blueprint, &guarantee, options, stop);
-    }
+    let Some(ownership) = ownership.as_mut().filter(|_| guarantee.checkpoints()) else {
+        return volatile(blueprint, &guarantee, options, stop, board);
+    };
+    board.takes_checkpoints();
     let settings = blueprint.job.checkpoint.clone().unwrap_or_default();
-    let (mut driver, identity, _ownership) = own(&blueprint, &settings, options, data_dir)?;
+    let (mut driver, identity) = own::storage(&blueprint, &settings, options, data_dir, ownership)?;
     let strategy = if guarantee.restarts() {
         blueprint.job.restart.clone()
     } else {
@@ -191,7 +241,8 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
     let mut progress = Progress::new(options.progress);
     let mut attempts = 0_u64;
     loop {
-        let begun = recover(&mut driver, &identity, &mut blueprint, &guarantee);
+        board.stage(Stage::Recovering);
+        let begun = recover(&mut driver, &identity, &mut blueprint, &guarantee, board);
         attempts += 1;
         let failure = match begun {
             // At the first start whoever started it should know at once; later it may come back.
@@ -207,6 +258,7 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
                     stop,
                     progress: &mut progress,
                     restarts: &mut restarts,
+                    board,
                 };
                 let shared = supervisor.blueprint.clone();
                 let ended = supervisor.run(beginning.0, Some((&mut driver, setup)), &beginning.1);
@@ -240,11 +292,12 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
             Decision::GiveUp(why) => return Err(failure.give_up(&why)),
             Decision::Restart { after, in_a_row } => {
                 failure.warn(after, in_a_row);
+                board.restarting(failure.summary(), in_a_row, after);
                 match stop.recv_timeout(after) {
                     Err(RecvTimeoutError::Timeout) => {}
                     // Nobody can ask for a stop any more.
                     Err(RecvTimeoutError::Disconnected) => std::thread::sleep(after),
-                    Ok(()) => {
+                    Ok(_) => {
                         log::warn(
                             "stopped while waiting to restart; the next run resumes at the last checkpoint",
                         );
@@ -261,7 +314,8 @@ fn volatile(
     blueprint: Blueprint,
     guarantee: &Guarantee,
     options: &Options,
-    stop: &mpsc::Receiver<()>,
+    stop: &mpsc::Receiver<Duration>,
+    board: &Board,
 ) -> Result<Report, Refused> {
     log::info(&format!("fresh start; {guarantee}"));
     let (splits, origins) = restore::splits(&blueprint.job, None)?;
@@ -280,74 +334,12 @@ fn volatile(
         stop,
         progress: &mut progress,
         restarts: &mut restarts,
+        board,
     };
     match supervisor.run(beginning, None, &origins) {
         Ended::Report(report) => Ok(*report),
         Ended::Failed { failure, .. } => Err(failure.without_checkpoints()),
     }
-}
-
-/// Takes the job's directories and makes the driver of its checkpoints.
-fn own(
-    blueprint: &Blueprint,
-    settings: &CheckpointSettings,
-    options: &Options,
-    data_dir: PathBuf,
-) -> Result<(Driver, Identity, Ownership), Refused> {
-    let job = &blueprint.job;
-    let dir = settings
-        .dir
-        .clone()
-        .unwrap_or_else(|| data_dir.join("checkpoints"));
-    std::fs::create_dir_all(&data_dir).map_err(|error| {
-        let title = format!(
-            "cannot create the data directory {}: {error}",
-            data_dir.display()
-        );
-        let problem = Diagnostic::error("W0302", title).help("name another one with `--data-dir`");
-        Refused::one(problem, ExitCode::StartRefused)
-    })?;
-    let storage = LocalDirectory::open(&dir).map_err(|error| {
-        let title = format!("cannot open checkpoint storage {}: {error}", dir.display());
-        let problem =
-            Diagnostic::error("W0519", title).help("correct `checkpoint.dir` or its permissions");
-        Refused::one(problem, ExitCode::StartRefused)
-    })?;
-    let ownership = Ownership::take(&[&data_dir, &dir], job.name.as_str())?;
-    let sinks = job.sinks.iter().filter_map(|sink| match &sink.connector {
-        SinkConnector::File { dir, .. } => Some(SinkEntry {
-            id: sink.id.to_string(),
-            dir: dir.clone(),
-        }),
-        SinkConnector::Stdout | SinkConnector::Blackhole => None,
-    });
-    let components = job.operators.iter().zip(&blueprint.operators);
-    let identity = Identity {
-        job: job.name.to_string(),
-        max_parallelism: job.max_parallelism,
-        sinks: sinks.collect(),
-        components: components
-            .map(|(operator, loaded)| {
-                (
-                    operator.id.to_string(),
-                    loaded.component.sha256().to_owned(),
-                )
-            })
-            .collect::<BTreeMap<_, _>>(),
-    };
-    let asked = checkpoint::Options {
-        fresh: options.fresh,
-        accept_duplicates: options.accept_duplicates,
-    };
-    let storage: Arc<dyn CheckpointStorage> = Arc::new(storage);
-    let driver = Driver::new(
-        storage,
-        Box::new(outputs::FileOutputs),
-        identity.clone(),
-        asked,
-        settings.retain,
-    );
-    Ok((driver, identity, ownership))
 }
 
 /// What a recovery led to.
@@ -367,8 +359,18 @@ fn recover(
     identity: &Identity,
     blueprint: &mut Blueprint,
     guarantee: &Guarantee,
+    board: &Board,
 ) -> Result<Begun, Refused> {
     let recovered = driver.recover(clock::wall_millis())?;
+    let restored = recovered.manifest.as_ref().map(|manifest| {
+        let millis = clock::wall_millis().saturating_sub(manifest.taken_at);
+        (
+            manifest.n,
+            Duration::from_millis(millis.max(0).unsigned_abs()),
+        )
+    });
+    board.claimed(recovered.attempt, &recovered.lineage.to_string(), restored);
+    log::attempt(recovered.attempt, restored.is_some());
     let at = format!(
         "attempt {}, lineage {}; {guarantee}",
         recovered.attempt, recovered.lineage

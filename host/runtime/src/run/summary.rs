@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Report;
 use crate::diagnostic::ExitCode;
 use crate::job::model::{Job, SinkConnector};
-use crate::metrics::Counters;
+use crate::metrics::{Counters, Meters};
 use crate::progress::grouped;
 use crate::stages::Costs;
 
@@ -33,16 +33,17 @@ pub struct Totals {
 
 impl Totals {
     /// As counted so far.
-    pub fn of(counters: &Counters) -> Totals {
+    pub fn of(meters: &Meters) -> Totals {
+        let sum = |count: fn(&Counters) -> u64| meters.counters().map(count).sum();
         Totals {
-            read: counters.read(),
-            written: counters.written(),
-            written_bytes: counters.written_bytes(),
-            late: counters.late(),
-            skipped: counters.skipped(),
-            dead: counters.dead(),
-            null_keys: counters.null_keys(),
-            timers_dropped: counters.timers_dropped(),
+            read: sum(Counters::read),
+            written: sum(Counters::written),
+            written_bytes: sum(Counters::written_bytes),
+            late: sum(Counters::late),
+            skipped: sum(Counters::skipped),
+            dead: sum(Counters::dead),
+            null_keys: sum(Counters::null_keys),
+            timers_dropped: sum(Counters::timers_dropped),
         }
     }
 }
@@ -153,7 +154,7 @@ pub(super) fn finished_already(job: &Job, n: u64) -> Report {
 pub(super) fn stopped_between_attempts() -> Report {
     Report {
         code: ExitCode::StoppedWithoutCheckpoint,
-        summary: String::new(),
+        summary: "stopped without a last checkpoint, the job having failed before; the next run resumes at the last one\n".to_owned(),
         totals: Totals::default(),
         running: Duration::ZERO,
         costs: Costs::default(),

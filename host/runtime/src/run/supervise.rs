@@ -13,14 +13,14 @@ use crate::attempt::{Attempt, Beginning, Blueprint, TaskEvent};
 use crate::channel::Barrier;
 use crate::checkpoint::Driver;
 use crate::checkpoint::coordinator::{self, Action, Coordinator, Event, Setup};
+use crate::control::Board;
+use crate::control::board::{Cost, Stage};
 use crate::job::model::CheckpointSettings;
+use crate::log::{Level, Line};
 use crate::metrics::Origins;
 use crate::progress::{Progress, Sample};
 use crate::restart::Restarts;
 use crate::{clock, log};
-
-/// From a request to stop to giving up on a last checkpoint. Container runtimes kill after 30 s.
-const STOP_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// How often a request to stop is looked for.
 const POLL: Duration = Duration::from_millis(50);
@@ -60,12 +60,14 @@ pub(super) struct Supervisor<'a> {
     pub(super) blueprint: Arc<Blueprint>,
     /// Its checkpoints.
     pub(super) settings: &'a CheckpointSettings,
-    /// A message here asks for a clean stop.
-    pub(super) stop: &'a mpsc::Receiver<()>,
+    /// A message here asks for a clean stop within a time.
+    pub(super) stop: &'a mpsc::Receiver<Duration>,
     /// The progress line.
     pub(super) progress: &'a mut Progress,
     /// Told of confirmed checkpoints.
     pub(super) restarts: &'a mut Restarts,
+    /// Where it says how it stands.
+    pub(super) board: &'a Board,
 }
 
 /// An attempt's coordination, if it takes checkpoints.
@@ -77,6 +79,16 @@ struct Coordination<'a> {
     bytes: u64,
     /// When the checkpoint in flight began: at its barrier or, for the last one, which has none, at its manifest.
     since: Option<Instant>,
+}
+
+/// A stop that was asked for.
+struct Stopping {
+    /// When a last checkpoint is given up.
+    by: Instant,
+    /// How long that was from the request.
+    within: Duration,
+    /// What was waited for then.
+    waited_for: Option<String>,
 }
 
 /// What carrying out actions led to.
@@ -105,6 +117,7 @@ impl Supervisor<'_> {
                 };
             }
         };
+        self.board.attempt(&attempt.meters);
         let coordination = match checkpoints {
             None => Ok(None),
             Some((driver, setup)) => self
@@ -121,12 +134,15 @@ impl Supervisor<'_> {
                 };
             }
         };
-        let mut stop_by = None;
-        let outcome = self.watch(&attempt, &messages, &mut coordination, began, &mut stop_by);
+        let mut stopping = None;
+        let outcome = self.watch(&attempt, &messages, &mut coordination, began, &mut stopping);
+        if matches!(outcome, Outcome::Failed(_)) {
+            self.board.stage(Stage::Recovering);
+        }
         drop(messages);
         let running = clock::now().saturating_duration_since(began);
-        let totals = Totals::of(&attempt.counters);
-        let costs = attempt.counters.stages.costs();
+        let totals = Totals::of(&attempt.meters);
+        let costs = attempt.meters.stages.costs();
         if matches!(outcome, Outcome::Ending(Ending::StoppedWithoutCheckpoint)) {
             attempt.abandon();
         } else {
@@ -135,20 +151,18 @@ impl Supervisor<'_> {
         match outcome {
             Outcome::Failed(failure) => Ended::Failed {
                 failure,
-                stopping: stop_by.is_some(),
+                stopping: stopping.is_some(),
             },
             Outcome::Ending(ending) => {
                 let confirmed =
                     coordination.map(|coordination| coordination.coordinator.confirmed());
                 let job = &self.blueprint.job;
-                Ended::Report(Box::new(summary::report(
-                    job,
-                    ending,
-                    totals,
-                    (running, costs),
-                    confirmed,
-                    resumed,
-                )))
+                let mut report =
+                    summary::report(job, ending, totals, (running, costs), confirmed, resumed);
+                if let Some(text) = stopping.and_then(|stopping| stopping.waited_for) {
+                    report.summary.push_str(&format!("  {text}\n"));
+                }
+                Ended::Report(Box::new(report))
             }
         }
     }
@@ -162,12 +176,13 @@ impl Supervisor<'_> {
     ) -> std::io::Result<Coordination<'d>> {
         let is_source = |task: usize| attempt.sources.iter().any(|(source, _)| *source == task);
         setup.tasks = attempt
-            .names
+            .meters
+            .tasks
             .iter()
             .enumerate()
-            .map(|(task, name)| coordinator::Task {
+            .map(|(task, meter)| coordinator::Task {
                 id: coordinator::TaskId(task as u32),
-                name: name.clone(),
+                name: meter.name.clone(),
                 source: is_source(task),
             })
             .collect();
@@ -188,11 +203,12 @@ impl Supervisor<'_> {
         messages: &mpsc::Receiver<Message>,
         coordination: &mut Option<Coordination<'_>>,
         began: Instant,
-        stop_by: &mut Option<Instant>,
+        stopping: &mut Option<Stopping>,
     ) -> Outcome {
-        let mut running = attempt.names.len();
+        let mut running = attempt.meters.tasks.len();
         let mut events = VecDeque::new();
         loop {
+            self.board.beat();
             let now = clock::now();
             let mut wait = POLL;
             if let Some(coordination) = coordination
@@ -232,6 +248,11 @@ impl Supervisor<'_> {
                     if let Some(coordination) = coordination {
                         coordination.bytes += bytes;
                     }
+                    if let Event::Ack { n, task, .. } = &event
+                        && let Some(meter) = attempt.meters.tasks.get(task.0 as usize)
+                    {
+                        meter.set_stored(*n);
+                    }
                     events.push_back(event);
                 }
                 Ok(Message::Lost(why)) => {
@@ -247,13 +268,16 @@ impl Supervisor<'_> {
                     ));
                 }
             }
-            if stop_by.is_none() && self.stop.try_recv().is_ok() {
+            while let Ok(within) = self.stop.try_recv() {
                 if coordination.is_none() {
                     return Outcome::Ending(Ending::StoppedWithoutCheckpoint);
                 }
-                log::info("stopping after a last checkpoint; a second signal stops at once");
-                *stop_by = Some(clock::now() + STOP_TIMEOUT);
-                events.push_back(Event::Stop);
+                if stopping.is_none() {
+                    log::info("stopping after a last checkpoint; a second signal stops at once");
+                    events.push_back(Event::Stop);
+                    self.board.stage(Stage::Stopping);
+                }
+                more_impatient(stopping, within);
             }
             if let Some(coordination) = coordination {
                 while let Some(event) = events.pop_front() {
@@ -266,16 +290,26 @@ impl Supervisor<'_> {
                     }
                 }
             }
-            if stop_by.is_some_and(|by| clock::now() >= by) {
-                log::warn(&format!(
-                    "no last checkpoint within {} s",
-                    STOP_TIMEOUT.as_secs()
-                ));
+            if let Some(coordination) = coordination {
+                let coordinator = &coordination.coordinator;
+                self.board
+                    .coordinating(coordinator.flight(), coordinator.failed_in_a_row());
+            }
+            if let Some(stopping) = stopping
+                && clock::now() >= stopping.by
+            {
+                let text = format!(
+                    "no last checkpoint within {} s: {}",
+                    stopping.within.as_secs_f64(),
+                    self.board.facts().waits_for().replace('\n', "\n  ")
+                );
+                log::warn(&text);
+                stopping.waited_for = Some(text);
                 return Outcome::Ending(Ending::StoppedWithoutCheckpoint);
             }
             self.progress.show(&Sample {
-                read: attempt.counters.read(),
-                share: attempt.share(),
+                read: attempt.meters.read(),
+                share: attempt.meters.share(),
                 checkpoint: coordination
                     .as_ref()
                     .map(|c| c.coordinator.confirmed())
@@ -312,12 +346,24 @@ impl Supervisor<'_> {
                     let since = coordination.since.take().unwrap_or_else(clock::now);
                     let took = clock::now().saturating_duration_since(since);
                     let bytes = std::mem::take(&mut coordination.bytes);
-                    self.progress.note(&format!(
+                    let text = format!(
                         "checkpoint {n} committed: records {records}, parts {}, state {bytes} bytes, {} ms",
                         parts.len(),
                         took.as_millis()
-                    ));
+                    );
+                    self.progress.note(n, &text);
+                    let cost = Cost {
+                        took,
+                        state_bytes: bytes,
+                        records,
+                        parts: parts.len() as u64,
+                    };
+                    self.board.committed(n, cost);
+                    log::caught_up();
                     self.restarts.confirmed();
+                    if self.restarts.in_a_row() == 0 {
+                        self.board.healthy();
+                    }
                 }
                 events.push_back(published);
             }
@@ -328,7 +374,11 @@ impl Supervisor<'_> {
                     ));
                 }
             }
-            Action::Warn(warning) => log::warn(&format!("[{}] {warning}", warning.code())),
+            Action::Warn(warning) => {
+                let line = Line::new(Level::Warn, warning.to_string());
+                log::write(line.code(warning.code()).checkpoint(warning.n));
+                self.board.checkpoint_failed(warning.why);
+            }
             Action::FailAttempt { why, permanent } => {
                 return Some(Outcome::Failed(Failure::of_coordinator(&why, permanent)));
             }
@@ -336,5 +386,19 @@ impl Supervisor<'_> {
             Action::Stopped { .. } => return Some(Outcome::Ending(Ending::Stopped)),
         }
         None
+    }
+}
+
+/// Notes another request to stop; the one that wants it soonest counts.
+fn more_impatient(stopping: &mut Option<Stopping>, within: Duration) {
+    // A time beyond the clock's reach is as good as none: whoever waits so long may ask again.
+    let now = clock::now();
+    let by = now.checked_add(within).unwrap_or(now);
+    if stopping.as_ref().is_none_or(|stopping| by < stopping.by) {
+        *stopping = Some(Stopping {
+            by,
+            within,
+            waited_for: None,
+        });
     }
 }

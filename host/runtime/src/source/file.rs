@@ -570,4 +570,9 @@ impl Reader for Files {
         }
         Some((read, all))
     }
+
+    fn files(&self) -> Option<(u64, u64)> {
+        let done = self.files.iter().filter(|file| file.state.done).count();
+        Some((done as u64, self.files.len() as u64))
+    }
 }

@@ -108,6 +108,11 @@ pub trait Reader: Send {
     fn share(&self) -> Option<(u64, u64)> {
         None
     }
+
+    /// Files read to their end, and files in all; `None` for what is not made of files.
+    fn files(&self) -> Option<(u64, u64)> {
+        None
+    }
 }
 
 /// Why a source stopped the job. Every message names the source's file or split and says what to do.

@@ -14,7 +14,7 @@ use crate::exchange::Exchange;
 use crate::fault_point;
 use crate::metrics::{Counters, Origins};
 use crate::sink;
-use crate::stages::Stage;
+use crate::stages::{Stage, Stages};
 
 /// Timers that fire in one guest call at most.
 const TIMERS_A_CALL: usize = crate::batch::MAX_ROWS;
@@ -68,13 +68,20 @@ pub struct Chain {
     /// The nodes that are not fed by others of the chain: the head, or those that a source of the same thread feeds.
     roots: Vec<usize>,
     collecting: Option<Collecting>,
-    counters: Arc<Counters>,
+    /// By node.
+    counters: Vec<Arc<Counters>>,
+    stages: Arc<Stages>,
     origins: Arc<Origins>,
 }
 
 impl Chain {
-    /// Of these nodes. `origins` turns a record's origin into words.
-    pub fn new(nodes: Vec<ChainNode>, counters: Arc<Counters>, origins: Arc<Origins>) -> Chain {
+    /// Of these nodes, each with its counters. `origins` turns a record's origin into words.
+    pub fn new(
+        nodes: Vec<ChainNode>,
+        counters: Vec<Arc<Counters>>,
+        stages: Arc<Stages>,
+        origins: Arc<Origins>,
+    ) -> Chain {
         let outlets = |node: &ChainNode| match node {
             ChainNode::Operator(operator) => chained(&operator.outlets),
             ChainNode::Sink(_) => Vec::new(),
@@ -85,6 +92,7 @@ impl Chain {
             nodes,
             collecting: None,
             counters,
+            stages,
             origins,
         }
     }
@@ -99,20 +107,24 @@ impl Chain {
 
     /// Records for input `input` of node `at`.
     pub fn records(&mut self, at: usize, input: u32, batch: Batch) -> Result<(), Error> {
+        let counters = &self.counters[at];
+        counters.add_records_in(batch.len() as u64);
+        counters.add_bytes_in(batch.data_bytes());
         match &mut self.nodes[at] {
             ChainNode::Sink(sink) => {
                 let began = clock::now();
                 let before = sink.writer.written();
                 let result = sink.writer.write(&batch);
-                self.counters.stages.since(Stage::Write, began);
+                self.stages.since(Stage::Write, began);
                 result.map_err(|error| sink_error(&sink.id, error, &self.origins))?;
                 let after = sink.writer.written();
-                self.counters.add_written(after.records - before.records);
-                self.counters.add_written_bytes(after.bytes - before.bytes);
+                counters.add_written(after.records - before.records);
+                counters.add_written_bytes(after.bytes - before.bytes);
                 Ok(())
             }
             ChainNode::Operator(operator) => {
-                operator.process(input, batch, &self.origins)?;
+                counters.timed(|| operator.process(input, batch, &self.origins))?;
+                called(operator, counters);
                 self.pass_on(at)
             }
         }
@@ -123,7 +135,12 @@ impl Chain {
         let ChainNode::Operator(operator) = &mut self.nodes[at] else {
             return Ok(());
         };
+        let dead_letters = operator.dead_letters;
         for (port, batch) in std::mem::take(&mut operator.environment().produced) {
+            if port < dead_letters {
+                self.counters[at].add_records_out(batch.len() as u64);
+                self.counters[at].add_bytes_out(batch.data_bytes());
+            }
             for piece in batch.pieces() {
                 self.route(at, port, piece)?;
             }
@@ -145,7 +162,7 @@ impl Chain {
                 Outlet::Exchange(exchange) => {
                     let began = clock::now();
                     exchange.push_batch(batch)?;
-                    self.counters.stages.since(Stage::Send, began);
+                    self.stages.since(Stage::Send, began);
                 }
                 Outlet::Chained(to, input) => {
                     let (to, input) = (*to, *input);
@@ -190,11 +207,12 @@ impl Chain {
             // A node restored further ahead than its upstream, from another plan, does not go back.
             let watermark = watermark.max(operator.watermark);
             operator.watermark = watermark;
+            self.counters[at].set_watermark(watermark);
             self.fire(at, TimeDomain::Event, watermark)?;
             let ChainNode::Operator(operator) = &mut self.nodes[at] else {
                 return Ok(());
             };
-            operator.on_watermark()?;
+            self.counters[at].timed(|| operator.on_watermark())?;
             self.pass_on(at)?;
             self.control(at, &Element::Watermark(watermark))?;
             for to in self.fed(at) {
@@ -245,7 +263,10 @@ impl Chain {
             let Some(firing) = popped.map_err(|error| operator.state_error(error))? else {
                 break;
             };
-            limit = match operator.on_timers(firing, &self.origins)? {
+            let counters = &self.counters[at];
+            let fired = counters.timed(|| operator.on_timers(firing, &self.origins))?;
+            called(operator, counters);
+            limit = match fired {
                 Fired::Done => TIMERS_A_CALL.min(limit * 2),
                 Fired::Fewer(fewer) => fewer,
             };
@@ -293,7 +314,7 @@ impl Chain {
         self.all(&Element::Barrier(barrier))?;
         if !self.nodes.is_empty() {
             let pause = clock::now().saturating_duration_since(began);
-            self.counters.stages.paused(pause);
+            self.stages.paused(pause);
         }
         self.collecting = Some(Collecting {
             barrier,
@@ -320,7 +341,7 @@ impl Chain {
             if operator.stateful {
                 match operator.collect(budget)? {
                     Progress::More => {
-                        self.counters.stages.since(Stage::Collect, began);
+                        self.stages.since(Stage::Collect, began);
                         self.collecting = Some(collecting);
                         return Ok(None);
                     }
@@ -331,7 +352,7 @@ impl Chain {
             }
             collecting.operators += 1;
         }
-        self.counters.stages.since(Stage::Collect, began);
+        self.stages.since(Stage::Collect, began);
         Ok(Some((collecting.barrier, collecting.frozen)))
     }
 
@@ -395,6 +416,7 @@ impl Chain {
             && !operator.finished
         {
             operator.watermark = END_OF_TIME;
+            self.counters[at].set_watermark(END_OF_TIME);
             loop {
                 self.fire(at, TimeDomain::Event, END_OF_TIME)?;
                 let ChainNode::Operator(operator) = &mut self.nodes[at] else {
@@ -412,7 +434,7 @@ impl Chain {
             let ChainNode::Operator(operator) = &mut self.nodes[at] else {
                 return Ok(());
             };
-            operator.on_watermark()?;
+            self.counters[at].timed(|| operator.on_watermark())?;
             self.pass_on(at)?;
             let ChainNode::Operator(operator) = &mut self.nodes[at] else {
                 return Ok(());
@@ -421,8 +443,8 @@ impl Chain {
                 .environment()
                 .state
                 .drop_timers(TimeDomain::Processing);
-            self.counters.add_timers_dropped(dropped);
-            operator.finish()?;
+            self.counters[at].add_timers_dropped(dropped);
+            self.counters[at].timed(|| operator.finish())?;
             operator.finished = true;
             self.pass_on(at)?;
         }
@@ -465,6 +487,13 @@ fn chained(outlets: &[Vec<Outlet>]) -> Vec<usize> {
         Outlet::Exchange(_) => None,
     };
     outlets.iter().flatten().filter_map(to).collect()
+}
+
+/// Counts a call, and notes what the operator has after it.
+fn called(operator: &mut OperatorNode, counters: &Counters) {
+    counters.add_calls(1);
+    let memory = operator.instance().memory_bytes();
+    counters.set_held(memory, operator.environment().state.stats());
 }
 
 fn sink_error(sink: &str, error: sink::Error, origins: &Origins) -> Error {

@@ -42,8 +42,9 @@ pub struct OperatorEnvironment {
     rejecting: Vec<Fault>,
     /// For each output whether its records have no key.
     keyless: Vec<bool>,
-    /// `operator[subtask]`, for guest logs.
-    name: String,
+    /// The operator and its subtask, for guest logs.
+    operator: String,
+    subtask: u16,
     /// What calls since the last look spent here.
     pub spent: Spent,
 }
@@ -58,11 +59,12 @@ pub struct Spent {
 }
 
 impl OperatorEnvironment {
-    /// Over `state`. `keyless` says for each output whether its records have no key; `name` marks the guest's log lines.
+    /// Over `state`. `keyless` says for each output whether its records have no key; `operator` and `subtask` mark the guest's log lines.
     pub fn new(
         state: Box<dyn KeyedState>,
         keyless: Vec<bool>,
-        name: String,
+        operator: String,
+        subtask: u16,
     ) -> OperatorEnvironment {
         OperatorEnvironment {
             state,
@@ -74,7 +76,8 @@ impl OperatorEnvironment {
             emitted: Vec::new(),
             rejecting: Vec::new(),
             keyless,
-            name,
+            operator,
+            subtask,
             spent: Spent::default(),
         }
     }
@@ -356,7 +359,7 @@ impl Environment for OperatorEnvironment {
     }
 
     fn log(&mut self, level: Level, message: &str) {
-        crate::log::guest(&self.name, level, message);
+        crate::log::guest(&self.operator, self.subtask, level, message);
     }
 
     fn reject(&mut self, faults: Vec<Fault>) -> Result<(), HostError> {

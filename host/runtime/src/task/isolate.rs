@@ -17,7 +17,7 @@ use super::node::OperatorNode;
 use crate::batch::{Batch, NO_TIME, Origin};
 use crate::decode::dead_letter;
 use crate::job::model::ErrorPolicy;
-use crate::log;
+use crate::log::{self, Level, Line};
 use crate::metrics::Origins;
 
 /// Faults that a policy which goes on logs one by one; after that they are only counted.
@@ -235,12 +235,13 @@ impl OperatorNode {
         self.faults_logged += 1;
         if self.faults_logged <= FAULTS_LOGGED {
             let record = record.unwrap_or("a record");
-            log::warn(&format!(
-                "[W0404] operator `{}`: {record} {what}: {error}",
-                self.id
-            ));
+            let warn = |message: String| {
+                let line = Line::new(Level::Warn, message).code("W0404");
+                log::write(line.operator(&self.id).subtask(self.subtask));
+            };
+            warn(format!("operator `{}`: {record} {what}: {error}", self.id));
             if self.faults_logged == FAULTS_LOGGED {
-                log::warn(&format!(
+                warn(format!(
                     "operator `{}`: further ones are only counted",
                     self.id
                 ));

@@ -18,7 +18,7 @@ use crate::checkpoint::OperatorSnapshot;
 use crate::clock;
 use crate::job::model::{ErrorPolicy, NullKey};
 use crate::metrics::{Counters, Origins};
-use crate::stages::Stage;
+use crate::stages::{Stage, Stages};
 
 /// An operator in a chain.
 pub struct OperatorNode {
@@ -58,6 +58,8 @@ pub struct OperatorNode {
     pub counts_late: bool,
     /// What it counts.
     pub counters: Arc<Counters>,
+    /// Where its time goes.
+    pub stages: Arc<Stages>,
     /// Where its output ports lead.
     pub outlets: Vec<Vec<Outlet>>,
 }
@@ -146,8 +148,7 @@ impl OperatorNode {
         };
         interned.map_err(|error| self.state_error(error))?;
         let called = clock::now();
-        self.counters
-            .stages
+        self.stages
             .add(Stage::Intern, called.saturating_duration_since(began));
 
         let batch = Arc::new(batch);
@@ -186,9 +187,9 @@ impl OperatorNode {
         let spent = std::mem::take(&mut self.environment().spent);
         let whole = clock::now().saturating_duration_since(called);
         let guest = whole.saturating_sub(spent.state + spent.apply);
-        self.counters.stages.add(Stage::Guest, guest);
-        self.counters.stages.add(Stage::State, spent.state);
-        self.counters.stages.add(Stage::Apply, spent.apply);
+        self.stages.add(Stage::Guest, guest);
+        self.stages.add(Stage::State, spent.state);
+        self.stages.add(Stage::Apply, spent.apply);
     }
 
     fn without_null_keys(&self, batch: Batch, origins: &Origins) -> Result<Batch, Error> {

@@ -12,7 +12,7 @@ use crate::batch::{Batch, MAX_ROWS, NO_TIME, Origin, hash_of};
 use crate::channel::{Barrier, Closed, Element};
 use crate::clock;
 use crate::exchange::Exchange;
-use crate::metrics::{Counters, Origins};
+use crate::metrics::{Counters, Origins, Reading, Share, Waiting, Waits};
 use crate::source::{Emit, Progress, Reader};
 use crate::watermark::SplitWatermarks;
 
@@ -29,6 +29,7 @@ pub struct SourceControl {
     changed: Condvar,
     /// Whether there are orders: looked at once a step, without the lock.
     pending: AtomicBool,
+    waits: Arc<Waits>,
 }
 
 #[derive(Default)]
@@ -38,6 +39,14 @@ struct Orders {
 }
 
 impl SourceControl {
+    /// The line to a task that accounts for its waits in `waits`.
+    pub fn new(waits: Arc<Waits>) -> SourceControl {
+        SourceControl {
+            waits,
+            ..SourceControl::default()
+        }
+    }
+
     fn change(&self, change: impl FnOnce(&mut Orders)) {
         change(&mut self.orders.lock().unwrap_or_else(PoisonError::into_inner));
         self.pending.store(true, Ordering::Release);
@@ -58,7 +67,9 @@ impl SourceControl {
     fn wait(&self, wait: Duration) {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         if orders.barriers.is_empty() && !orders.closed {
-            drop(self.changed.wait_timeout(orders, wait));
+            self.waits.during(Waiting::Input, || {
+                drop(self.changed.wait_timeout(orders, wait));
+            });
         }
     }
 
@@ -252,21 +263,6 @@ impl Emit for Outlets {
     }
 }
 
-/// How much a source task has read, and of how much; read by the progress line.
-#[derive(Debug, Default)]
-pub struct Share(Mutex<Option<(u64, u64)>>);
-
-impl Share {
-    /// Read and total, in the connector's unit; `None` where there is no end to tell of.
-    pub fn get(&self) -> Option<(u64, u64)> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set(&self, share: Option<(u64, u64)>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = share;
-    }
-}
-
 /// A source subtask, steppable.
 pub struct SourceTask {
     id: String,
@@ -371,6 +367,8 @@ impl SourceTask {
         self.counters.add_dead(dead);
         self.counters.add_skipped(skipped);
         self.counters.add_read(emitted as u64);
+        let sent = (emitted as u64).saturating_sub(dead + skipped);
+        self.counters.add_records_out(sent);
         if emitted > 0 {
             self.idle_since = None;
             if std::mem::take(&mut self.is_idle) {
@@ -403,14 +401,22 @@ impl SourceTask {
             return Ok(());
         }
         self.watermark_at = now;
-        self.share.set(self.reader.share());
+        self.report();
         self.send_watermark()
+    }
+
+    fn report(&self) {
+        self.share.set(Reading {
+            share: self.reader.share(),
+            files: self.reader.files(),
+        });
     }
 
     fn send_watermark(&mut self) -> Result<(), Error> {
         let watermark = self.outlets.watermarks.current();
         if watermark > self.watermark {
             self.watermark = watermark;
+            self.counters.set_watermark(watermark);
             self.outlets.control(&Element::Watermark(watermark))?;
             self.chain.advance(watermark)?;
         }
@@ -480,15 +486,21 @@ impl Task for SourceTask {
             self.control.wait(wait);
             return Ok(Step::Continue);
         }
+        let began = clock::nanos();
         let progress = self.read()?;
         self.advance(now)?;
         match progress {
             Progress::More => self.flush(true)?,
             Progress::Idle => {
                 self.flush(false)?;
+                // A reader may itself have waited a little for input.
+                if self.outlets.emitted == 0 {
+                    self.control.waits.was_idle_since(began);
+                }
                 self.rest(now)?;
             }
             Progress::Ended => {
+                self.report();
                 self.outlets.control(&Element::End)?;
                 let frozen = self.chain.end(self.next_n)?;
                 return Ok(Step::Ended(self.with_positions(frozen)));

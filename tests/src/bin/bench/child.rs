@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir::job::{self, model::Job};
 use weir::run;
+use weir::signals::Requests;
 
 use crate::Outcome;
 
@@ -107,8 +107,7 @@ pub(crate) fn load(path: &Path) -> Outcome<Job> {
 
 /// Runs the job in this process and prints a [`Measured`].
 pub(crate) fn run(path: &Path) -> Outcome {
-    let (_sender, stop) = mpsc::channel();
-    let report = run::run(load(path)?, &run::Options::default(), &stop)
+    let report = run::run(load(path)?, &run::Options::default(), Requests::default())
         .map_err(|refused| weir::diagnostic::render(&refused.problems))?;
     let costs = report.costs;
     let stages = costs

@@ -102,6 +102,40 @@ pub enum Event {
     Stop,
 }
 
+/// A checkpoint being taken, for whoever asks what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// The checkpoint.
+    pub n: u64,
+    pub(super) step: FlightStep,
+}
+
+/// The steps of the coordinator's picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FlightStep {
+    Aligning,
+    Storing,
+    Committing,
+    Publishing,
+}
+
+impl Flight {
+    /// Whether it waits for tasks.
+    pub fn aligning(&self) -> bool {
+        self.step == FlightStep::Aligning
+    }
+
+    /// What is being done, to follow the words "checkpoint 7".
+    pub fn doing(&self) -> &'static str {
+        match self.step {
+            FlightStep::Aligning => "waits for tasks",
+            FlightStep::Storing => "is being stored",
+            FlightStep::Committing => "is being committed",
+            FlightStep::Publishing => "is committed, its output is being published",
+        }
+    }
+}
+
 /// What to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {

@@ -64,8 +64,12 @@ impl Trial {
         let state = Oracle::new(attempt::schema(&description), range, GROUPS);
         let outputs = description.outputs.iter();
         let keyless = outputs.map(|output| output.keys == OutputKeys::Absent);
-        let inner =
-            OperatorEnvironment::new(Box::new(state), keyless.collect(), description.name.clone());
+        let inner = OperatorEnvironment::new(
+            Box::new(state),
+            keyless.collect(),
+            description.name.clone(),
+            0,
+        );
         let traced = Traced::new(inner, description.clone());
         let instance =
             component.instantiate(&description.name, &description, Limits::default(), traced);

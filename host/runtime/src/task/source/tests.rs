@@ -3,7 +3,7 @@
 use super::*;
 use crate::channel::{Inbox, Received, inbox};
 use crate::job::model::Exchange as Kind;
-use crate::metrics::Origins;
+
 use crate::sink::{Blackhole, Writer};
 use crate::source::{Error as ReadError, SplitState};
 use crate::task::chain::{ChainNode, SinkNode};
@@ -76,7 +76,8 @@ fn task_over(
 }
 
 fn chain(nodes: Vec<ChainNode>, counters: &Arc<Counters>) -> Chain {
-    Chain::new(nodes, counters.clone(), Arc::new(Origins::default()))
+    let counters = nodes.iter().map(|_| counters.clone()).collect();
+    Chain::new(nodes, counters, Arc::default(), Arc::default())
 }
 
 fn task(until: i64, rate: Option<f64>) -> (SourceTask, Arc<SourceControl>, Inbox) {

@@ -1,52 +1,8 @@
-//! What is counted while a job runs, once a batch, and where records came from in words.
+//! Where records came from, in words.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use crate::batch::Origin;
-use crate::stages::Stages;
-
-macro_rules! counters {
-    ($($(#[$doc:meta])* $field:ident, $add:ident;)*) => {
-        /// Counters of one attempt. Each is a total since the attempt began.
-        #[derive(Debug, Default)]
-        pub struct Counters {
-            $($field: AtomicU64,)*
-            /// Where the time goes.
-            pub stages: Stages,
-        }
-
-        impl Counters {
-            $(
-                $(#[$doc])*
-                pub fn $field(&self) -> u64 { self.$field.load(Ordering::Relaxed) }
-                /// Adds to it.
-                pub fn $add(&self, n: u64) {
-                    if n > 0 { self.$field.fetch_add(n, Ordering::Relaxed); }
-                }
-            )*
-        }
-    };
-}
-
-counters! {
-    /// Records that sources emitted.
-    read, add_read;
-    /// Records that sinks wrote.
-    written, add_written;
-    /// Bytes of their values, line ends included.
-    written_bytes, add_written_bytes;
-    /// Records that reached the first operator at or below its watermark.
-    late, add_late;
-    /// Input that could not be decoded, or records that an operator failed on, left out by policy.
-    skipped, add_skipped;
-    /// Input that could not be decoded, or records that an operator failed on, sent to a dead-letter sink.
-    dead, add_dead;
-    /// Records without a key that a keyed input left out by policy.
-    null_keys, add_null_keys;
-    /// Processing-time timers that were pending at the end of input.
-    timers_dropped, add_timers_dropped;
-}
 
 /// So many names of inputs that are found while the job runs are kept. Records on their way come from the last few.
 const FOUND_NAMES: usize = 1 << 16;

@@ -1,0 +1,114 @@
+//! Taking hold of what belongs to a job: its data directory and its checkpoint storage.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Options, Refused, outputs};
+use crate::attempt::Blueprint;
+use crate::checkpoint::manifest::{Identity, SinkEntry};
+use crate::checkpoint::{self, CheckpointStorage, Driver, LocalDirectory, Ownership, Refusal};
+use crate::diagnostic::{Diagnostic, ExitCode};
+use crate::job::model::{CheckpointSettings, Job, SinkConnector};
+use crate::log;
+
+/// Where checkpoints go.
+pub(super) fn checkpoint_dir(settings: &CheckpointSettings, data_dir: &Path) -> PathBuf {
+    let default = || data_dir.join("checkpoints");
+    settings.dir.clone().unwrap_or_else(default)
+}
+
+/// Creates the data directory and locks it. A job without checkpoints does without, if need be, and without a control socket then.
+pub(super) fn data_dir(
+    job: &Job,
+    data_dir: &Path,
+    checkpoints: bool,
+) -> Result<Option<Ownership>, Refused> {
+    let without = |why: String| {
+        let text = format!(
+            "no control socket, so `weir status` and `weir stop` do not reach this run: {why}"
+        );
+        log::write(log::Line::new(log::Level::Warn, text).code("W0305"));
+        Ok(None)
+    };
+    if let Err(error) = std::fs::create_dir_all(data_dir) {
+        let title = format!(
+            "cannot create the data directory {}: {error}",
+            data_dir.display()
+        );
+        if !checkpoints {
+            return without(title);
+        }
+        let problem = Diagnostic::error("W0302", title).help("name another one with `--data-dir`");
+        return Err(Refused::one(problem, ExitCode::StartRefused));
+    }
+    match Ownership::take(&[data_dir], job.name.as_str()) {
+        Ok(ownership) => Ok(Some(ownership)),
+        Err(refusal @ Refusal::Storage { .. }) if !checkpoints => without(refusal.to_string()),
+        Err(refusal) => {
+            let mut refused = Refused::from(refusal);
+            if !checkpoints {
+                let help = "stop that process first, or give this run a place of its own with `--data-dir`";
+                refused.problems = refused
+                    .problems
+                    .into_iter()
+                    .map(|it| it.help(help))
+                    .collect();
+            }
+            Err(refused)
+        }
+    }
+}
+
+/// Takes checkpoint storage and makes the driver of the job's checkpoints.
+pub(super) fn storage(
+    blueprint: &Blueprint,
+    settings: &CheckpointSettings,
+    options: &Options,
+    data_dir: &Path,
+    ownership: &mut Ownership,
+) -> Result<(Driver, Identity), Refused> {
+    let job = &blueprint.job;
+    let dir = checkpoint_dir(settings, data_dir);
+    let storage = LocalDirectory::open(&dir).map_err(|error| {
+        let title = format!("cannot open checkpoint storage {}: {error}", dir.display());
+        let problem =
+            Diagnostic::error("W0519", title).help("correct `checkpoint.dir` or its permissions");
+        Refused::one(problem, ExitCode::StartRefused)
+    })?;
+    ownership.extend(&[&dir], job.name.as_str())?;
+    let sinks = job.sinks.iter().filter_map(|sink| match &sink.connector {
+        SinkConnector::File { dir, .. } => Some(SinkEntry {
+            id: sink.id.to_string(),
+            dir: dir.clone(),
+        }),
+        SinkConnector::Stdout | SinkConnector::Blackhole => None,
+    });
+    let components = job.operators.iter().zip(&blueprint.operators);
+    let identity = Identity {
+        job: job.name.to_string(),
+        max_parallelism: job.max_parallelism,
+        sinks: sinks.collect(),
+        components: components
+            .map(|(operator, loaded)| {
+                (
+                    operator.id.to_string(),
+                    loaded.component.sha256().to_owned(),
+                )
+            })
+            .collect::<BTreeMap<_, _>>(),
+    };
+    let asked = checkpoint::Options {
+        fresh: options.fresh,
+        accept_duplicates: options.accept_duplicates,
+    };
+    let storage: Arc<dyn CheckpointStorage> = Arc::new(storage);
+    let driver = Driver::new(
+        storage,
+        Box::new(outputs::FileOutputs),
+        identity.clone(),
+        asked,
+        settings.retain,
+    );
+    Ok((driver, identity))
+}
