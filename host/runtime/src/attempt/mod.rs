@@ -47,6 +47,8 @@ pub enum TaskEvent {
 pub struct LoadedOperator {
     /// The component.
     pub component: Component,
+    /// The bytes it was loaded from.
+    pub bytes: Arc<[u8]>,
     /// Its description under the job's configuration.
     pub description: Description,
     /// What its instances may use up.

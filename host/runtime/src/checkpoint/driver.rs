@@ -10,6 +10,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use super::component::{ComponentFiles, ComponentName};
 use super::coordinator::Event;
 use super::log::{Commit, Log, Slot};
 use super::manifest::{Identity, Lineage, Manifest, ManifestId};
@@ -23,6 +24,8 @@ use super::storage::{CheckpointStorage, Created, Folder, Key, random_bits};
 use super::witness::{self, Witness, Written};
 use crate::fault_point;
 use crate::sink::StagedPart;
+
+pub use read::{KeptComponent, kept_component};
 
 /// What the first line of a run's log says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +80,8 @@ pub struct Collected {
     pub manifests: usize,
     /// State files.
     pub files: usize,
+    /// Components.
+    pub components: usize,
     /// Slots of the log.
     pub slots: usize,
 }
@@ -92,18 +97,21 @@ pub struct Driver {
     after: Option<u64>,
     lineage: Option<Lineage>,
     log: Log,
-    /// State files that the manifests of retained checkpoints, and of one in flight, name.
+    components: ComponentFiles,
+    /// State files and components that the manifests of retained checkpoints, and of one in flight, name.
     roots: BTreeMap<ManifestId, BTreeSet<String>>,
     /// Number of the checkpoint that is the job's last one, once its manifest is stored.
     finishing: Option<u64>,
 }
 
 impl Driver {
-    /// A driver that owns nothing yet. `retain` confirmed checkpoints are kept, at least one.
+    /// A driver that owns nothing yet. `components` are those that `identity` names. `retain` confirmed checkpoints are kept, at
+    /// least one.
     pub fn new(
         storage: Arc<dyn CheckpointStorage>,
         outputs: Box<dyn Outputs>,
         identity: Identity,
+        components: ComponentFiles,
         options: Options,
         retain: u32,
     ) -> Driver {
@@ -116,6 +124,7 @@ impl Driver {
             after: None,
             lineage: None,
             log: Log::default(),
+            components,
             roots: BTreeMap::new(),
             finishing: None,
         }
@@ -178,6 +187,11 @@ impl Driver {
             manifest: outcome.manifest,
             verdict,
         })
+    }
+
+    /// Where checkpoint storage is, for messages.
+    pub fn location(&self) -> String {
+        self.storage.location()
     }
 
     /// Writes and reads this attempt's state files.
@@ -248,6 +262,7 @@ impl Driver {
             Step::StoreManifest(manifest) => {
                 let mut manifest = (**manifest).clone();
                 manifest.taken_at = now;
+                self.components.store(storage, manifest.attempt)?;
                 Answer::Stored(store(storage, &manifest)?)
             }
             Step::CommitMarker(slot) => {
@@ -303,7 +318,8 @@ impl Driver {
     pub fn store_manifest(&mut self, mut manifest: Manifest, now: i64) -> Event {
         manifest.taken_at = now;
         let n = manifest.n;
-        match store(&*self.storage, &manifest) {
+        let components = self.components.store(&*self.storage, manifest.attempt);
+        match components.and_then(|()| store(&*self.storage, &manifest)) {
             Ok(digest) => {
                 fault_point::pass("after-manifest");
                 self.roots.insert(manifest.id(), names(&manifest));
@@ -402,7 +418,7 @@ impl Driver {
         Ok(written)
     }
 
-    /// Does [`super::Action::Collect`]: deletes manifests, state files and slots that no retained checkpoint needs. Only what this attempt
+    /// Does [`super::Action::Collect`]: deletes manifests, state files, components and slots that no retained checkpoint needs. Only what this attempt
     /// or an older one wrote, and of this one only what belongs to checkpoints up to `confirmed`: a checkpoint in flight is untouched.
     ///
     /// # Errors
@@ -433,6 +449,16 @@ impl Driver {
                 fault_point::pass("mid-collection");
             }
         }
+        for text in self.storage.list(Folder::Components)? {
+            if let Some(name) = ComponentName::parse(&text)
+                && retention.collects_component(&name)
+                && !named.contains(&text)
+            {
+                self.storage.delete(&Key::component(name))?;
+                collected.components += 1;
+                fault_point::pass("mid-collection");
+            }
+        }
         for index in self.log.trimmable() {
             self.storage.delete(&Key::slot(index))?;
             self.log.forget(index);
@@ -442,8 +468,17 @@ impl Driver {
     }
 }
 
+/// The state files and components that a manifest names. A component's name has a hyphen less than a state file's.
 fn names(manifest: &Manifest) -> BTreeSet<String> {
-    manifest.files().map(|file| file.name.clone()).collect()
+    let components = manifest.components.values().map(|component| {
+        ComponentName {
+            attempt: manifest.attempt,
+            digest: component.sha256,
+        }
+        .to_string()
+    });
+    let files = manifest.files().map(|file| file.name.clone());
+    files.chain(components).collect()
 }
 
 fn taken(created: Created) -> Answer {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::component::ComponentEntry;
 use super::snapshot::{Digest, StoredFile, TaskSnapshot};
 use crate::sink::StagedPart;
 use crate::source::SplitState;
@@ -82,8 +83,8 @@ pub struct Identity {
     pub max_parallelism: u16,
     /// The file sinks.
     pub sinks: Vec<SinkEntry>,
-    /// SHA-256 of each operator's component by operator id, lower-case hex.
-    pub components: BTreeMap<String, String>,
+    /// Each operator's component, by operator id.
+    pub components: BTreeMap<String, ComponentEntry>,
 }
 
 /// Everything that belongs to one checkpoint.
@@ -112,8 +113,8 @@ pub struct Manifest {
     pub max_parallelism: u16,
     /// When it was written, milliseconds since the epoch by the wall clock; for people and for noticing a bad clock.
     pub taken_at: i64,
-    /// SHA-256 of each operator's component by operator id.
-    pub components: BTreeMap<String, String>,
+    /// Each operator's component, by operator id.
+    pub components: BTreeMap<String, ComponentEntry>,
     /// Positions of the sources, by id.
     pub sources: Vec<SourceEntry>,
     /// State of the operators, by id.

@@ -61,6 +61,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0201", "a component's file cannot be read"),
     ("W0202", "a component is not the pinned one"),
     ("W0203", "compiled operators cannot be kept on disk"),
+    ("W0204", "a component's file changed under a running job"),
     (
         "W0210",
         "a file that is not a Weir operator, or not of this contract",
@@ -119,6 +120,10 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0523", "whether a checkpoint was committed is not known"),
     ("W0524", "committed output could not be published"),
     ("W0526", "the checkpoint holds what the job does not have"),
+    (
+        "W0527",
+        "an operator does not fit its state in the checkpoint",
+    ),
     ("W0601", "a source cannot be read"),
     ("W0602", "input that cannot be decoded"),
     ("W0603", "input changed under the job"),

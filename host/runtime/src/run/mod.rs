@@ -4,6 +4,8 @@
 //! [`crate::checkpoint::Driver`], started by [`crate::attempt`] and supervised by `supervise`; between two stands the restart
 //! strategy.
 
+mod compatible;
+mod drift;
 mod failure;
 mod guarantee;
 mod outputs;
@@ -13,7 +15,7 @@ mod summary;
 mod supervise;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, atomic};
 use std::time::Duration;
@@ -23,7 +25,8 @@ use weir_operator::Engine;
 use crate::attempt::{Beginning, Blueprint};
 use crate::checkpoint::manifest::{Identity, SinkEntry};
 use crate::checkpoint::{
-    self, CheckpointStorage, Driver, LocalDirectory, Ownership, Refusal, Verdict,
+    self, CheckpointStorage, ComponentEntry, ComponentFiles, Driver, LocalDirectory, Ownership,
+    Refusal, Verdict,
 };
 use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::job::model::{CheckpointSettings, Job, Restart, SinkConnector};
@@ -32,6 +35,7 @@ use crate::progress::Progress;
 use crate::restart::{Decision, Restarts};
 use crate::stages::Costs;
 use crate::{clock, log, start};
+use drift::Drift;
 use failure::Failure;
 pub use guarantee::Guarantee;
 pub use summary::Totals;
@@ -157,10 +161,12 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
     let _ticker =
         Ticker::start(&engine).map_err(|error| internal("cannot start a thread", error))?;
     let parallelism = start::parallelism(&job);
-    let checked = start::check(&job, &engine, parallelism).map_err(|problems| Refused {
-        problems,
-        code: ExitCode::InvalidJob,
-    })?;
+    let checkpoints = start::checkpoint_dir(&job, &data_dir);
+    let checked =
+        start::check(&job, &engine, parallelism, &checkpoints).map_err(|problems| Refused {
+            problems,
+            code: ExitCode::InvalidJob,
+        })?;
     start::warn_of_cache(checked.operators.iter().map(|loaded| &loaded.component));
     start::check_directories(&job, true).map_err(|problems| Refused {
         problems,
@@ -180,7 +186,7 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
         return volatile(blueprint, &guarantee, options, stop);
     }
     let settings = blueprint.job.checkpoint.clone().unwrap_or_default();
-    let (mut driver, identity, _ownership) = own(&blueprint, &settings, options, data_dir)?;
+    let (mut driver, identity, _ownership) = own(&blueprint, &settings, options, &data_dir)?;
     let strategy = if guarantee.restarts() {
         blueprint.job.restart.clone()
     } else {
@@ -190,7 +196,11 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
     let began = clock::now();
     let mut progress = Progress::new(options.progress);
     let mut attempts = 0_u64;
+    let mut drift = Drift::default();
     loop {
+        if attempts > 0 {
+            drift.look(&blueprint.job, &blueprint.operators);
+        }
         let begun = recover(&mut driver, &identity, &mut blueprint, &guarantee);
         attempts += 1;
         let failure = match begun {
@@ -292,14 +302,11 @@ fn own(
     blueprint: &Blueprint,
     settings: &CheckpointSettings,
     options: &Options,
-    data_dir: PathBuf,
+    data_dir: &Path,
 ) -> Result<(Driver, Identity, Ownership), Refused> {
     let job = &blueprint.job;
-    let dir = settings
-        .dir
-        .clone()
-        .unwrap_or_else(|| data_dir.join("checkpoints"));
-    std::fs::create_dir_all(&data_dir).map_err(|error| {
+    let dir = start::checkpoint_dir(job, data_dir);
+    std::fs::create_dir_all(data_dir).map_err(|error| {
         let title = format!(
             "cannot create the data directory {}: {error}",
             data_dir.display()
@@ -313,7 +320,7 @@ fn own(
             Diagnostic::error("W0519", title).help("correct `checkpoint.dir` or its permissions");
         Refused::one(problem, ExitCode::StartRefused)
     })?;
-    let ownership = Ownership::take(&[&data_dir, &dir], job.name.as_str())?;
+    let ownership = Ownership::take(&[data_dir, &dir], job.name.as_str())?;
     let sinks = job.sinks.iter().filter_map(|sink| match &sink.connector {
         SinkConnector::File { dir, .. } => Some(SinkEntry {
             id: sink.id.to_string(),
@@ -328,10 +335,8 @@ fn own(
         sinks: sinks.collect(),
         components: components
             .map(|(operator, loaded)| {
-                (
-                    operator.id.to_string(),
-                    loaded.component.sha256().to_owned(),
-                )
+                let entry = ComponentEntry::of(&loaded.component, &loaded.description);
+                (operator.id.to_string(), entry)
             })
             .collect::<BTreeMap<_, _>>(),
     };
@@ -344,6 +349,12 @@ fn own(
         storage,
         Box::new(outputs::FileOutputs),
         identity.clone(),
+        ComponentFiles::new(
+            blueprint
+                .operators
+                .iter()
+                .map(|loaded| loaded.bytes.clone()),
+        ),
         asked,
         settings.retain,
     );
@@ -381,11 +392,14 @@ fn recover(
         )));
     }
     if let Some(manifest) = &recovered.manifest {
-        restore::compatible(&blueprint.job, manifest).map_err(|problems| Refused {
-            problems,
-            code: ExitCode::StartRefused,
-        })?;
-        restore::log_changed_components(&blueprint.job, &blueprint.operators, manifest);
+        let (job, components) = (&blueprint.job, &identity.components);
+        compatible::compatible(job, components, manifest, &driver.location()).map_err(
+            |problems| Refused {
+                problems,
+                code: ExitCode::StartRefused,
+            },
+        )?;
+        compatible::log_changed(components, manifest);
     }
     let (splits, origins) = restore::splits(&blueprint.job, recovered.manifest.as_ref())?;
     blueprint.state_files = Some(driver.state_files());
