@@ -12,6 +12,7 @@ pub mod channel;
 pub mod checkpoint;
 pub mod cli;
 pub mod clock;
+pub mod config_schema;
 pub mod decode;
 pub mod diagnostic;
 pub mod exchange;

@@ -1,5 +1,7 @@
 //! Everything that can be refused before a job starts: components, ports, directories. Used by `weir check` and `weir run`.
 
+mod config;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -14,6 +16,7 @@ use crate::diagnostic::{Diagnostic, Location};
 use crate::graph::{self, Plan};
 use crate::job::model::{Job, Operator, Place, SinkConnector};
 use crate::{log, sink, source};
+pub(crate) use config::check_argument;
 
 /// Largest component file that is read.
 const MAX_COMPONENT_BYTES: u64 = 512 << 20;
@@ -66,14 +69,19 @@ pub fn check(
                 continue;
             }
         };
-        match component.describe(Some(&operator.config), &limits) {
-            Ok(description) => operators.push(LoadedOperator {
+        let described = component.describe(Some(&operator.config), &limits);
+        let wrong = config::problems(job, operator, &component, &described, &limits);
+        match described {
+            Ok(description) if wrong.is_empty() => operators.push(LoadedOperator {
                 component,
                 bytes,
                 description,
                 limits,
             }),
-            Err(error) => problems.push(describe_problem(job, operator, &error)),
+            Err(error) if wrong.is_empty() => {
+                problems.push(describe_problem(job, operator, &error));
+            }
+            _ => problems.extend(wrong),
         }
     }
     if !problems.is_empty() {

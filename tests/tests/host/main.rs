@@ -2,6 +2,7 @@
 
 mod checkpoints_taken_away;
 mod component_files;
+mod configurations;
 mod decode_policies;
 mod disk_full;
 mod fixture;

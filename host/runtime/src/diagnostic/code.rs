@@ -71,6 +71,10 @@ pub const CODES: &[(&str, &str)] = &[
         "a component that describes itself wrongly, or fails to",
     ),
     ("W0212", "a component refuses its configuration"),
+    (
+        "W0213",
+        "a configuration that does not fit the component's schema",
+    ),
     ("W0220", "an output that a component does not have"),
     ("W0221", "an input that a component does not have"),
     ("W0222", "an input of a component that nothing feeds"),

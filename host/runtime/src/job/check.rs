@@ -3,6 +3,7 @@
 //! The one place for rules. Each mistake is reported at its place and the rest is still looked at; only rules about the
 //! graph as a whole wait until every node and input of it is understood, because they would blame the innocent.
 
+mod config;
 mod directories;
 mod graph;
 mod node;

@@ -4,6 +4,7 @@
 //! hold an invalid combination that the job file alone could show; what needs components or the
 //! file system (ports, states, existing inputs) is checked later, in [`crate::graph`] and by the connectors.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -85,6 +86,17 @@ pub struct Place {
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
+}
+
+/// Where a value of an operator's `config:` stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigPlace {
+    /// Of its field's name, or of the value itself in a list.
+    pub key: Place,
+    /// Of the value.
+    pub value: Place,
+    /// Whether messages must not show it: a variable went into it, or its name says so.
+    pub secret: bool,
 }
 
 /// What a job promises of its output.
@@ -346,6 +358,8 @@ pub struct Operator {
     pub inputs: Vec<Input>,
     /// JSON text handed to the component; `null` where there is no `config:`.
     pub config: String,
+    /// Where the values in `config:` stand, by JSON pointer; the whole has the empty one.
+    pub config_places: BTreeMap<String, ConfigPlace>,
     /// Own parallelism, if not the job's.
     pub parallelism: Option<u16>,
     /// A null key at a keyed input.

@@ -370,7 +370,7 @@ fn sink(sink: &Sink) -> Out {
         .into()
 }
 
-fn is_secret(key: &str) -> bool {
+pub(super) fn is_secret(key: &str) -> bool {
     let key: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
     let key = key.to_ascii_lowercase();
     SECRET_WORDS.iter().any(|word| key.contains(word))
