@@ -17,6 +17,7 @@ mod null_keys;
 mod one_owner;
 mod output_taken_away;
 mod rescaled_in_order;
+mod restarts_counted;
 mod sample_of_the_soak;
 mod stopping;
 mod storage_unavailable;

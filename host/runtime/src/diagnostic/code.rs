@@ -90,6 +90,7 @@ pub const CODES: &[(&str, &str)] = &[
         "W0304",
         "a thread could not be started or a snapshot not stored",
     ),
+    ("W0305", "restarts are not counted over processes"),
     ("W0401", "a call of an operator failed"),
     ("W0402", "a record without a key at a keyed input"),
     ("W0403", "state could not be read, written or restored"),

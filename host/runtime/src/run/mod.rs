@@ -5,6 +5,7 @@
 //! strategy.
 
 mod compatible;
+mod counted;
 mod drift;
 mod failure;
 mod guarantee;
@@ -32,9 +33,10 @@ use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::job::model::{CheckpointSettings, Job, Restart, SinkConnector};
 use crate::metrics::Origins;
 use crate::progress::Progress;
-use crate::restart::{Decision, Restarts};
+use crate::restart::Decision;
 use crate::stages::Costs;
 use crate::{clock, log, start};
+use counted::CountedRestarts;
 use drift::Drift;
 use failure::Failure;
 pub use guarantee::Guarantee;
@@ -192,8 +194,7 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
     } else {
         Restart::None
     };
-    let mut restarts = Restarts::new(strategy, clock::wall_millis().unsigned_abs());
-    let began = clock::now();
+    let mut restarts = CountedRestarts::open(strategy, &data_dir, options.fresh);
     let mut progress = Progress::new(options.progress);
     let mut attempts = 0_u64;
     let mut drift = Drift::default();
@@ -242,12 +243,15 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
                 }
             }
         };
-        let decision = restarts.failed(
-            clock::now().saturating_duration_since(began),
-            &failure.failed(),
-        );
-        match decision {
-            Decision::GiveUp(why) => return Err(failure.give_up(&why)),
+        match restarts.failed(&failure.failed()) {
+            Decision::GiveUp(why) => {
+                let refused = failure.give_up(&why);
+                // Another host that has the job now may count in this very file.
+                if refused.code != ExitCode::OwnedElsewhere {
+                    restarts.gave_up();
+                }
+                return Err(refused);
+            }
             Decision::Restart { after, in_a_row } => {
                 failure.warn(after, in_a_row);
                 match stop.recv_timeout(after) {
@@ -283,7 +287,7 @@ fn volatile(
         splits,
     };
     let mut progress = Progress::new(options.progress);
-    let mut restarts = Restarts::new(Restart::None, 0);
+    let mut restarts = CountedRestarts::none();
     let supervisor = Supervisor {
         blueprint: Arc::new(blueprint),
         settings: &CheckpointSettings::default(),

@@ -6,6 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::Report;
+use super::counted::CountedRestarts;
 use super::failure::Failure;
 use super::snapshots::{Handover, SnapshotThread};
 use super::summary::{self, Ending, Totals};
@@ -16,7 +17,6 @@ use crate::checkpoint::coordinator::{self, Action, Coordinator, Event, Setup};
 use crate::job::model::CheckpointSettings;
 use crate::metrics::Origins;
 use crate::progress::{Progress, Sample};
-use crate::restart::Restarts;
 use crate::{clock, log};
 
 /// From a request to stop to giving up on a last checkpoint. Container runtimes kill after 30 s.
@@ -65,7 +65,7 @@ pub(super) struct Supervisor<'a> {
     /// The progress line.
     pub(super) progress: &'a mut Progress,
     /// Told of confirmed checkpoints.
-    pub(super) restarts: &'a mut Restarts,
+    pub(super) restarts: &'a mut CountedRestarts,
 }
 
 /// An attempt's coordination, if it takes checkpoints.
