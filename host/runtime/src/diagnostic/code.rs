@@ -124,6 +124,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0522", "no checkpoint for too long"),
     ("W0523", "whether a checkpoint was committed is not known"),
     ("W0524", "committed output could not be published"),
+    ("W0525", "too little space for checkpoints"),
     ("W0526", "the checkpoint holds what the job does not have"),
     (
         "W0527",

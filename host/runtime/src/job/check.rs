@@ -19,7 +19,7 @@ use super::file::{
     CheckpointSection, DeliveryName, JobFile, OperatorEntry, RestartSection, RestartStrategy,
     SinkEntry, SourceEntry,
 };
-use super::forms::{DurationText, Entries};
+use super::forms::{DurationText, Entries, SizeText};
 use super::model::{CheckpointSettings, Delivery, Job, JobName, NodeId, Place, Restart};
 use super::report::Report;
 use super::tree::{Node, shorten};
@@ -300,6 +300,7 @@ impl Check<'_> {
             timeout: self.duration(&path("timeout"), raw.timeout, default.timeout),
             fail_after: self.duration(&path("fail_after"), raw.fail_after, default.fail_after),
             retain: self.number(&path("retain"), raw.retain, 1..=1_000, 3) as u32,
+            reserve: raw.reserve.map(|SizeText(bytes)| bytes),
         };
         // Otherwise one slow but good checkpoint would fail the job.
         let CheckpointSettings {

@@ -119,6 +119,10 @@ pub(super) struct CheckpointSection {
     #[serde(default, deserialize_with = "lenient")]
     #[schemars(range(min = 1, max = 1000))]
     pub retain: Option<u64>,
+    /// Space that stays free where the job writes: with less, sources pause and no checkpoint is begun. Default: 1GiB, or a
+    /// twentieth of a file system if that is less.
+    #[serde(default, deserialize_with = "lenient")]
+    pub reserve: Option<SizeText>,
 }
 
 /// What happens when the job fails. Which other fields belong here depends on `strategy`.

@@ -150,6 +150,8 @@ pub struct CheckpointSettings {
     pub fail_after: Duration,
     /// Confirmed checkpoints kept, at least 1.
     pub retain: u32,
+    /// Bytes that stay free where the job writes; `None`: by the size of each file system.
+    pub reserve: Option<u64>,
 }
 
 impl Default for CheckpointSettings {
@@ -160,6 +162,7 @@ impl Default for CheckpointSettings {
             timeout: Duration::from_secs(120),
             fail_after: Duration::from_secs(480),
             retain: 3,
+            reserve: None,
         }
     }
 }

@@ -100,6 +100,12 @@ pub fn print_resolved(job: &Job) -> String {
             .with("timeout", settings.timeout)
             .with("fail_after", settings.fail_after)
             .with("retain", u64::from(settings.retain))
+            .maybe(
+                "reserve",
+                settings
+                    .reserve
+                    .map(|bytes| word(&ByteSize(bytes).to_string())),
+            )
     });
     let entries = |entries: Vec<(String, Out)>| Out::Map(entries);
     let file = Map::default()

@@ -11,6 +11,7 @@ mod failure;
 mod guarantee;
 mod outputs;
 mod restore;
+mod room;
 mod snapshots;
 mod summary;
 mod supervise;
@@ -40,6 +41,7 @@ use counted::CountedRestarts;
 use drift::Drift;
 use failure::Failure;
 pub use guarantee::Guarantee;
+use room::Room;
 pub use summary::Totals;
 use supervise::{Ended, Supervisor};
 
@@ -196,6 +198,7 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
     };
     let mut restarts = CountedRestarts::open(strategy, &data_dir, options.fresh);
     let mut progress = Progress::new(options.progress);
+    let watched = written_to(&blueprint.job, &data_dir);
     let mut attempts = 0_u64;
     let mut drift = Drift::default();
     loop {
@@ -212,11 +215,14 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
             Err(refused) => return Err(refused),
             Ok(Begun::Finished(report)) => return Ok(report),
             Ok(Begun::Attempt(beginning, setup)) => {
+                // Each attempt's sources begin unpaused.
+                let mut room = Room::new(watched.clone(), settings.reserve);
                 let supervisor = Supervisor {
                     blueprint: Arc::new(blueprint),
                     settings: &settings,
                     stop,
                     progress: &mut progress,
+                    room: &mut room,
                     restarts: &mut restarts,
                 };
                 let shared = supervisor.blueprint.clone();
@@ -293,12 +299,23 @@ fn volatile(
         settings: &CheckpointSettings::default(),
         stop,
         progress: &mut progress,
+        room: &mut Room::new(Vec::new(), None),
         restarts: &mut restarts,
     };
     match supervisor.run(beginning, None, &origins) {
         Ended::Report(report) => Ok(*report),
         Ended::Failed { failure, .. } => Err(failure.without_checkpoints()),
     }
+}
+
+/// The directories that the job writes to.
+fn written_to(job: &Job, data_dir: &Path) -> Vec<PathBuf> {
+    let mut dirs = vec![start::checkpoint_dir(job, data_dir), data_dir.to_owned()];
+    dirs.extend(job.sinks.iter().filter_map(|sink| match &sink.connector {
+        SinkConnector::File { dir, .. } => Some(dir.clone()),
+        SinkConnector::Stdout | SinkConnector::Blackhole => None,
+    }));
+    dirs
 }
 
 /// Takes the job's directories and makes the driver of its checkpoints.
@@ -394,6 +411,12 @@ fn recover(
             &blueprint.job,
             n,
         )));
+    }
+    // What attempts that failed have written must not add up.
+    if let Err(error) = driver.collect(recovered.confirmed) {
+        log::warn(&format!(
+            "what earlier attempts left could not be removed, trying again after the next checkpoint: {error}"
+        ));
     }
     if let Some(manifest) = &recovered.manifest {
         let (job, components) = (&blueprint.job, &identity.components);

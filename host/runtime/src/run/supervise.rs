@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::Report;
 use super::counted::CountedRestarts;
 use super::failure::Failure;
+use super::room::{Change, Room};
 use super::snapshots::{Handover, SnapshotThread};
 use super::summary::{self, Ending, Totals};
 use crate::attempt::{Attempt, Beginning, Blueprint, TaskEvent};
@@ -64,6 +65,8 @@ pub(super) struct Supervisor<'a> {
     pub(super) stop: &'a mpsc::Receiver<()>,
     /// The progress line.
     pub(super) progress: &'a mut Progress,
+    /// Asked whether there is room for checkpoints.
+    pub(super) room: &'a mut Room,
     /// Told of confirmed checkpoints.
     pub(super) restarts: &'a mut CountedRestarts,
 }
@@ -254,6 +257,19 @@ impl Supervisor<'_> {
                 log::info("stopping after a last checkpoint; a second signal stops at once");
                 *stop_by = Some(clock::now() + STOP_TIMEOUT);
                 events.push_back(Event::Stop);
+            }
+            if coordination.is_some()
+                && let Some(change) = self.room.look(clock::now())
+            {
+                for (_, control) in &attempt.sources {
+                    control.pause(matches!(change, Change::Low(_)));
+                }
+                events.push_back(match change {
+                    Change::Low(what) => Event::Held {
+                        why: format!("too little {what}"),
+                    },
+                    Change::Enough => Event::Released,
+                });
             }
             if let Some(coordination) = coordination {
                 while let Some(event) = events.pop_front() {

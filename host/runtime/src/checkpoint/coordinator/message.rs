@@ -100,6 +100,14 @@ pub enum Event {
     },
     /// The user wants a clean stop.
     Stop,
+    /// No checkpoint can be taken for now: sources have been paused. One that is being aligned is given up; until [`Event::Released`]
+    /// only those are begun that end the job, and [`Failure::NoCheckpoint`] is not counted for.
+    Held {
+        /// Why.
+        why: String,
+    },
+    /// Checkpoints can be taken again; one is begun at once.
+    Released,
 }
 
 /// What to do.

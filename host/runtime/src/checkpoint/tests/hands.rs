@@ -869,3 +869,26 @@ fn a_kept_component_is_found_by_operator_and_nothing_is_made_up() {
     fs::remove_file(&kept.file).expect("removed");
     assert_eq!(kept_component(&place.checkpoints(), "flights", "op"), None);
 }
+
+#[test]
+fn what_attempts_that_failed_have_stored_does_not_add_up() {
+    let place = Place::after(1);
+    for _ in 0..3 {
+        let mut process = place.start();
+        process
+            .driver
+            .collect(process.confirmed)
+            .expect("collected");
+        // A state file, and no manifest that names it.
+        process.prepare(&place, false);
+        let files = names(&place.checkpoints().join("state"));
+        assert_eq!(files.len(), 2, "{files:?}");
+    }
+    let mut process = place.start();
+    process
+        .driver
+        .collect(process.confirmed)
+        .expect("collected");
+    assert_eq!(names(&place.checkpoints().join("state")).len(), 1);
+    assert_eq!(process.state().expect("undamaged"), "state at 1");
+}

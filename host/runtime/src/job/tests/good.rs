@@ -18,7 +18,7 @@ delivery: exactly-once
 parallelism: 2
 max_parallelism: 128
 state: {backend: memory}
-checkpoint: {dir: ./checkpoints, interval: 10s, timeout: 2m, fail_after: 8m, retain: 3}
+checkpoint: {dir: ./checkpoints, interval: 10s, timeout: 2m, fail_after: 8m, retain: 3, reserve: 512MiB}
 restart: {strategy: exponential, first: 1s, max: 2m, give_up_after: 10}
 
 sources:
@@ -127,6 +127,7 @@ fn a_job_with_everything() {
         checkpoint,
         CheckpointSettings {
             dir: checkpoint.dir.clone(),
+            reserve: Some(512 << 20),
             ..Default::default()
         }
     );
