@@ -1,6 +1,7 @@
 //! What the host promises to the people who run it, shown by running it: each module is named by what it proves.
 
 mod checkpoints_taken_away;
+mod clocks;
 mod component_files;
 mod configurations;
 mod decode_policies;

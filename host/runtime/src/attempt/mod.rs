@@ -18,7 +18,7 @@ use weir_operator::{Component, Description, Limits};
 use crate::channel::Closer;
 use crate::checkpoint::Manifest;
 use crate::checkpoint::state_file::StateFiles;
-use crate::clock;
+use crate::clock::{self, ProcessingClock};
 use crate::graph::{Plan, Role};
 use crate::job::model::Job;
 use crate::metrics::{Counters, Origins};
@@ -68,6 +68,8 @@ pub struct Blueprint {
     pub state_files: Option<StateFiles>,
     /// Whether alignment blocks channels: under exactly once.
     pub blocking: bool,
+    /// Processing time.
+    pub clock: Arc<ProcessingClock>,
 }
 
 /// Where an attempt begins.

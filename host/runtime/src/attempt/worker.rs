@@ -91,7 +91,10 @@ impl Worker {
     ) -> Result<OperatorTask, Error> {
         let chain = self.chain(outlets)?;
         let (blocking, next_n) = (self.blueprint.blocking, self.beginning.next_n);
-        Ok(OperatorTask::new(inbox, inputs, chain, blocking, next_n))
+        let clock = self.blueprint.clock.clone();
+        Ok(OperatorTask::new(
+            inbox, inputs, chain, blocking, next_n, clock,
+        ))
     }
 
     fn chain(&self, mut outlets: Outlets) -> Result<Chain, Error> {
@@ -200,6 +203,7 @@ impl Worker {
             counts_late: inputs
                 .iter()
                 .any(|edge| matches!(plan.nodes[plan.edges[*edge].from].role, Role::Source(_))),
+            clock: self.blueprint.clock.clone(),
             counters: self.counters.clone(),
             outlets,
             id,

@@ -22,6 +22,7 @@ use super::snapshot::Digest;
 use super::state_file::{StateFiles, StateName};
 use super::storage::{CheckpointStorage, Created, Folder, Key, random_bits};
 use super::witness::{self, Witness, Written};
+use crate::clock::Reading;
 use crate::fault_point;
 use crate::sink::StagedPart;
 
@@ -262,6 +263,7 @@ impl Driver {
             Step::StoreManifest(manifest) => {
                 let mut manifest = (**manifest).clone();
                 manifest.taken_at = now;
+                manifest.processing_time = now;
                 self.components.store(storage, manifest.attempt)?;
                 Answer::Stored(store(storage, &manifest)?)
             }
@@ -314,9 +316,10 @@ impl Driver {
         }
     }
 
-    /// Does [`super::Action::StoreManifest`]. `now` is the wall clock in milliseconds since the epoch.
-    pub fn store_manifest(&mut self, mut manifest: Manifest, now: i64) -> Event {
-        manifest.taken_at = now;
+    /// Does [`super::Action::StoreManifest`].
+    pub fn store_manifest(&mut self, mut manifest: Manifest, now: Reading) -> Event {
+        manifest.taken_at = now.wall;
+        manifest.processing_time = now.processing;
         let n = manifest.n;
         let components = self.components.store(&*self.storage, manifest.attempt);
         match components.and_then(|()| store(&*self.storage, &manifest)) {

@@ -87,6 +87,7 @@ fn run_verb(args: &args::Run) -> ExitCode {
     let options = run::Options {
         fresh: args.fresh,
         accept_duplicates: args.accept_duplicates,
+        accept_clock: args.accept_clock,
         data_dir: args.data_dir.clone(),
         progress: !args.no_progress,
     };

@@ -130,6 +130,7 @@ pub const CODES: &[(&str, &str)] = &[
         "W0527",
         "an operator does not fit its state in the checkpoint",
     ),
+    ("W0528", "the wall clock is not trusted"),
     ("W0601", "a source cannot be read"),
     ("W0602", "input that cannot be decoded"),
     ("W0603", "input changed under the job"),

@@ -30,6 +30,7 @@ use crate::checkpoint::{
     self, CheckpointStorage, ComponentEntry, ComponentFiles, Driver, LocalDirectory, Ownership,
     Refusal, Verdict,
 };
+use crate::clock::{ProcessingClock, Reading};
 use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::job::model::{CheckpointSettings, Job, Restart, SinkConnector};
 use crate::metrics::Origins;
@@ -52,6 +53,8 @@ pub struct Options {
     pub fresh: bool,
     /// With `fresh`: although committed output stays beside the new one.
     pub accept_duplicates: bool,
+    /// The wall clock is right, whatever the last checkpoint says.
+    pub accept_clock: bool,
     /// The data directory, if not the default.
     pub data_dir: Option<PathBuf>,
     /// Show progress on a terminal.
@@ -184,6 +187,7 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
         operators: checked.operators,
         state_files: None,
         blocking: guarantee.blocks(),
+        clock: Arc::new(ProcessingClock::new()),
         job,
     };
     if !guarantee.checkpoints() {
@@ -205,7 +209,13 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
         if attempts > 0 {
             drift.look(&blueprint.job, &blueprint.operators);
         }
-        let begun = recover(&mut driver, &identity, &mut blueprint, &guarantee);
+        let begun = recover(
+            &mut driver,
+            &identity,
+            &mut blueprint,
+            &guarantee,
+            attempts == 0 && !options.accept_clock,
+        );
         attempts += 1;
         let failure = match begun {
             // At the first start whoever started it should know at once; later it may come back.
@@ -393,12 +403,13 @@ enum Begun {
     ),
 }
 
-/// Recovers: who we are, where the job stands, what its sources go on from.
+/// Recovers: who we are, where the job stands, what its sources go on from; with `resume_clock`, what time it is.
 fn recover(
     driver: &mut Driver,
     identity: &Identity,
     blueprint: &mut Blueprint,
     guarantee: &Guarantee,
+    resume_clock: bool,
 ) -> Result<Begun, Refused> {
     let recovered = driver.recover(clock::wall_millis())?;
     let at = format!(
@@ -427,6 +438,12 @@ fn recover(
             },
         )?;
         compatible::log_changed(components, manifest);
+        if resume_clock {
+            blueprint.clock.resume(Reading {
+                wall: manifest.taken_at,
+                processing: manifest.processing_time,
+            });
+        }
     }
     let (splits, origins) = restore::splits(&blueprint.job, recovered.manifest.as_ref())?;
     blueprint.state_files = Some(driver.state_files());

@@ -258,6 +258,9 @@ impl Supervisor<'_> {
                 *stop_by = Some(clock::now() + STOP_TIMEOUT);
                 events.push_back(Event::Stop);
             }
+            if let Some(complaint) = self.blueprint.clock.complaint() {
+                log::warn(&format!("[W0528] {complaint}"));
+            }
             if coordination.is_some()
                 && let Some(change) = self.room.look(clock::now())
             {
@@ -317,7 +320,7 @@ impl Supervisor<'_> {
             }
             Action::StoreManifest { manifest } => {
                 coordination.since.get_or_insert_with(clock::now);
-                events.push_back(driver.store_manifest(*manifest, clock::wall_millis()));
+                events.push_back(driver.store_manifest(*manifest, self.blueprint.clock.reading()));
             }
             Action::CommitSlot { n, digest } => events.push_back(driver.commit(n, digest)),
             Action::Publish { n, parts } => {

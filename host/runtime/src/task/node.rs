@@ -15,7 +15,7 @@ use super::chain::Outlet;
 use super::environment::{CallRows, OperatorEnvironment};
 use crate::batch::{Batch, NO_TIME};
 use crate::checkpoint::OperatorSnapshot;
-use crate::clock;
+use crate::clock::{self, ProcessingClock};
 use crate::job::model::{ErrorPolicy, NullKey};
 use crate::metrics::{Counters, Origins};
 use crate::stages::Stage;
@@ -54,6 +54,8 @@ pub struct OperatorNode {
     pub finished: bool,
     /// Whether records are counted against the watermark: right behind a source, so that each is judged once.
     pub counts_late: bool,
+    /// The time that calls are told.
+    pub clock: Arc<ProcessingClock>,
     /// What it counts.
     pub counters: Arc<Counters>,
     /// Where its output ports lead.
@@ -77,7 +79,7 @@ impl OperatorNode {
     }
 
     fn now(&mut self) -> Now {
-        let processing_time = clock::wall_millis();
+        let processing_time = self.clock.read();
         self.environment().processing_time = processing_time;
         Now {
             watermark: self.watermark,

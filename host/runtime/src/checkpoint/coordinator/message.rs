@@ -122,7 +122,7 @@ pub enum Action {
     },
     /// Create this manifest durably, then answer with [`Event::ManifestStored`] or [`Event::ManifestFailed`].
     StoreManifest {
-        /// All of it but `taken_at`.
+        /// All of it but the times.
         manifest: Box<Manifest>,
     },
     /// Create the next slot of the log as the commit of `n`, then answer with [`Event::Committed`], [`Event::TakenOver`] or

@@ -13,6 +13,7 @@ use crate::checkpoint::{
     ComponentEntry, ComponentFiles, Driver, LocalDirectory, OperatorSnapshot, Options, Outputs,
     PartFound, Recovered, Refusal, SourceSnapshot, TaskSnapshot, Verdict,
 };
+use crate::clock::Reading;
 use crate::sink::StagedPart;
 use crate::source::SplitState;
 
@@ -77,6 +78,12 @@ fn names(dir: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+/// When manifests are written.
+const NOW: Reading = Reading {
+    wall: 2_000,
+    processing: 2_000,
+};
 
 /// The names that a reader of the output sees.
 fn visible(dir: &Path) -> Vec<String> {
@@ -261,7 +268,7 @@ impl Process {
     }
 
     fn store(&mut self, manifest: &Manifest) -> crate::checkpoint::snapshot::Digest {
-        match self.driver.store_manifest(manifest.clone(), 2_000) {
+        match self.driver.store_manifest(manifest.clone(), NOW) {
             Event::ManifestStored { digest, .. } => digest,
             other => panic!("{other:?}"),
         }
@@ -738,7 +745,7 @@ fn a_directory_emptied_under_a_running_job_fails_its_checkpoints_and_is_not_rebu
     let mut process = place.start();
     let manifest = process.prepare(&place, false);
     fs::remove_dir_all(place.checkpoints()).expect("removed");
-    let event = process.driver.store_manifest(manifest, 2_000);
+    let event = process.driver.store_manifest(manifest, NOW);
     assert!(
         matches!(event, Event::ManifestFailed { n: 2, .. }),
         "{event:?}"
@@ -801,7 +808,7 @@ fn a_component_is_there_before_the_first_manifest_that_names_it() {
     let manifest = process.prepare(&place, false);
     let dir = place.checkpoints().join("components");
     fs::remove_dir_all(&dir).expect("removed");
-    let event = process.driver.store_manifest(manifest.clone(), 2_000);
+    let event = process.driver.store_manifest(manifest.clone(), NOW);
     assert!(
         matches!(&event, Event::ManifestFailed { n: 1, why } if why.contains("component")),
         "{event:?}"
