@@ -20,6 +20,7 @@ pub mod fault_point;
 pub mod graph;
 pub mod job;
 pub mod log;
+pub mod memory;
 pub mod metrics;
 pub mod progress;
 pub mod restart;

@@ -14,6 +14,7 @@ mod identity;
 mod input_changed;
 mod large_state;
 mod many_checkpoints;
+mod memory;
 mod null_keys;
 mod one_owner;
 mod output_taken_away;

@@ -21,6 +21,7 @@ use crate::checkpoint::state_file::StateFiles;
 use crate::clock::{self, ProcessingClock};
 use crate::graph::{Plan, Role};
 use crate::job::model::Job;
+use crate::memory::StateBudget;
 use crate::metrics::{Counters, Origins};
 use crate::source::{self, SplitState};
 use crate::task::source::{Share, SourceControl};
@@ -68,6 +69,8 @@ pub struct Blueprint {
     pub state_files: Option<StateFiles>,
     /// Whether alignment blocks channels: under exactly once.
     pub blocking: bool,
+    /// What state may take up.
+    pub memory: Arc<StateBudget>,
     /// Processing time.
     pub clock: Arc<ProcessingClock>,
 }

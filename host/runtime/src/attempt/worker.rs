@@ -175,7 +175,7 @@ impl Worker {
             .map_err(call_error)?;
         instance.open(&operator.config).map_err(call_error)?;
         let inputs = &plan.nodes[node].inputs;
-        Ok(OperatorNode {
+        let mut node = OperatorNode {
             subtask: self.subtask,
             parallelism,
             component: loaded.component.sha256().to_owned(),
@@ -203,11 +203,15 @@ impl Worker {
             counts_late: inputs
                 .iter()
                 .any(|edge| matches!(plan.nodes[plan.edges[*edge].from].role, Role::Source(_))),
+            account: self.blueprint.memory.account(),
             clock: self.blueprint.clock.clone(),
             counters: self.counters.clone(),
             outlets,
             id,
-        })
+        };
+        // What was restored.
+        node.count_memory()?;
+        Ok(node)
     }
 
     /// Loads what the checkpoint holds of this subtask's key groups, whatever the parallelism then.

@@ -95,6 +95,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0402", "a record without a key at a keyed input"),
     ("W0403", "state could not be read, written or restored"),
     ("W0404", "a record that an operator failed on was set aside"),
+    ("W0405", "state does not fit into memory"),
     ("W0501", "another process on this machine runs the job"),
     ("W0502", "another host took the job over"),
     (

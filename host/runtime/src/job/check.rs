@@ -25,13 +25,16 @@ use super::report::Report;
 use super::tree::{Node, shorten};
 use super::wording::subject;
 use crate::diagnostic::Diagnostic;
-use crate::units::format_duration;
+use crate::units::{ByteSize, format_duration};
 
 /// Sources, operators and sinks together.
 const MAX_NODES: usize = 1_000;
 
 /// Most key groups a job can have: bounds the tables that each subtask keeps.
 const MAX_MAX_PARALLELISM: u64 = 32_768;
+
+/// Less memory than this no process gets by with.
+const MIN_MEMORY: u64 = 32 << 20;
 
 const DEFAULT_MAX_PARALLELISM: u64 = 128;
 
@@ -240,6 +243,7 @@ impl Check<'_> {
             );
         }
         let parallelism = self.parallelism(&["parallelism"], raw.parallelism);
+        let memory = self.memory(raw.memory);
         let checkpoint = raw.checkpoint.map(|section| self.checkpoint(section));
         let restart = raw
             .restart
@@ -275,6 +279,7 @@ impl Check<'_> {
             }),
             parallelism,
             max_parallelism: self.max_parallelism,
+            memory,
             checkpoint,
             restart,
             sources,
@@ -289,6 +294,16 @@ impl Check<'_> {
             self.cycles(&job);
         }
         self.report.is_empty().then_some(job)
+    }
+
+    fn memory(&self, raw: Option<SizeText>) -> Option<u64> {
+        let SizeText(bytes) = raw?;
+        if bytes < MIN_MEMORY {
+            let title = format!("`memory` is {}", ByteSize(bytes));
+            let note = format!("it must be {} or more", ByteSize(MIN_MEMORY));
+            self.push(self.error("W0109", &["memory"], title).note(note));
+        }
+        Some(bytes)
     }
 
     fn checkpoint(&self, raw: CheckpointSection) -> CheckpointSettings {

@@ -37,6 +37,10 @@ pub(super) struct JobFile {
     #[serde(default, deserialize_with = "lenient")]
     #[schemars(range(min = 1, max = 32768))]
     pub max_parallelism: Option<u64>,
+    /// Memory that the process may use; three quarters of it are for state. Default: 75 % of the limit of its container or of
+    /// the machine's memory.
+    #[serde(default, deserialize_with = "lenient")]
+    pub memory: Option<SizeText>,
     /// Where working state lives.
     #[serde(default, deserialize_with = "lenient")]
     #[expect(

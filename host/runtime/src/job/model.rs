@@ -125,6 +125,8 @@ pub struct Job {
     pub parallelism: Option<u16>,
     /// Number of key groups, fixed for the job's life.
     pub max_parallelism: u16,
+    /// Bytes that the process may use; `None`: by the limits of its container or machine, decided at start.
+    pub memory: Option<u64>,
     /// Checkpointing as asked for; `None` where the file has no `checkpoint:`.
     pub checkpoint: Option<CheckpointSettings>,
     /// What happens when an attempt fails.

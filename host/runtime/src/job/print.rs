@@ -114,6 +114,10 @@ pub fn print_resolved(job: &Job) -> String {
         .maybe("delivery", delivery)
         .maybe("parallelism", job.parallelism.map(u64::from))
         .with("max_parallelism", u64::from(job.max_parallelism))
+        .maybe(
+            "memory",
+            job.memory.map(|bytes| word(&ByteSize(bytes).to_string())),
+        )
         .maybe("checkpoint", checkpoint)
         .with("restart", restart(&job.restart))
         .with(

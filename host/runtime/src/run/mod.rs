@@ -27,16 +27,18 @@ use weir_operator::Engine;
 use crate::attempt::{Beginning, Blueprint};
 use crate::checkpoint::manifest::{Identity, SinkEntry};
 use crate::checkpoint::{
-    self, CheckpointStorage, ComponentEntry, ComponentFiles, Driver, LocalDirectory, Ownership,
-    Refusal, Verdict,
+    self, CheckpointStorage, ComponentEntry, ComponentFiles, Driver, LocalDirectory, Manifest,
+    Ownership, Refusal, Verdict,
 };
 use crate::clock::{ProcessingClock, Reading};
 use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::job::model::{CheckpointSettings, Job, Restart, SinkConnector};
+use crate::memory::StateBudget;
 use crate::metrics::Origins;
 use crate::progress::Progress;
 use crate::restart::Decision;
 use crate::stages::Costs;
+use crate::units::ByteSize;
 use crate::{clock, log, start};
 use counted::CountedRestarts;
 use drift::Drift;
@@ -187,6 +189,7 @@ pub fn run(job: Job, options: &Options, stop: &mpsc::Receiver<()>) -> Result<Rep
         operators: checked.operators,
         state_files: None,
         blocking: guarantee.blocks(),
+        memory: Arc::new(StateBudget::new(job.memory)),
         clock: Arc::new(ProcessingClock::new()),
         job,
     };
@@ -403,6 +406,26 @@ enum Begun {
     ),
 }
 
+/// Whether the state of a checkpoint can fit into memory at all: in there it takes more room than in its files.
+fn fits(manifest: &Manifest, memory: &StateBudget) -> Result<(), Refused> {
+    let bytes: u64 = manifest.files().map(|file| file.bytes).sum();
+    if bytes <= memory.limit() {
+        return Ok(());
+    }
+    let title = format!(
+        "the state of checkpoint {} does not fit into memory: its files have {}, and the limit is {} (three quarters of `memory`)",
+        manifest.n,
+        ByteSize(bytes).rounded(),
+        ByteSize(memory.limit()).rounded()
+    );
+    let problem = Diagnostic::error("W0405", title).help(format!(
+        "set `memory` to {} or more, or give the container or machine more than that",
+        // In memory it takes about twice as much.
+        ByteSize((bytes / 3).saturating_mul(8)).rounded()
+    ));
+    Err(Refused::one(problem, ExitCode::StartRefused))
+}
+
 /// Recovers: who we are, where the job stands, what its sources go on from; with `resume_clock`, what time it is.
 fn recover(
     driver: &mut Driver,
@@ -438,6 +461,7 @@ fn recover(
             },
         )?;
         compatible::log_changed(components, manifest);
+        fits(manifest, &blueprint.memory)?;
         if resume_clock {
             blueprint.clock.resume(Reading {
                 wall: manifest.taken_at,

@@ -17,6 +17,7 @@ use crate::batch::{Batch, NO_TIME};
 use crate::checkpoint::OperatorSnapshot;
 use crate::clock::{self, ProcessingClock};
 use crate::job::model::{ErrorPolicy, NullKey};
+use crate::memory::StateAccount;
 use crate::metrics::{Counters, Origins};
 use crate::stages::Stage;
 
@@ -54,6 +55,8 @@ pub struct OperatorNode {
     pub finished: bool,
     /// Whether records are counted against the watermark: right behind a source, so that each is judged once.
     pub counts_late: bool,
+    /// What it holds of the memory for state.
+    pub account: StateAccount,
     /// The time that calls are told.
     pub clock: Arc<ProcessingClock>,
     /// What it counts.
@@ -122,9 +125,23 @@ impl OperatorNode {
             return Ok(());
         }
         match self.call(input, batch)? {
-            Ok(()) if self.environment().rejected.is_empty() => Ok(()),
-            outcome => self.isolate(input, outcome, origins),
+            Ok(()) if self.environment().rejected.is_empty() => {}
+            outcome => self.isolate(input, outcome, origins)?,
         }
+        self.count_memory()
+    }
+
+    /// Counts what its state takes up.
+    ///
+    /// # Errors
+    /// [`Error::Memory`]: all state together no longer fits.
+    pub fn count_memory(&mut self) -> Result<(), Error> {
+        let stats = self.environment().state.stats();
+        self.account.count(stats).map_err(|outgrown| Error::Memory {
+            operator: self.id.clone(),
+            subtask: self.subtask,
+            outgrown,
+        })
     }
 
     /// Calls the guest with a batch, which the environment keeps meanwhile for its outputs to inherit from. The inner error is the
