@@ -71,6 +71,17 @@ pub use setup::{Input, Renewal, Setup, StateOptions};
 pub use state::{Entries, Items, Range, Value};
 pub use timer::Timer;
 
+#[cfg(feature = "schemars")]
+pub use schemars;
+
+/// The JSON Schema of a configuration type that derives `JsonSchema`, for [`Operator::config_schema`]. Doc comments become
+/// descriptions, which `weir inspect` shows. Derive with `#[schemars(crate = "weir_sdk::schemars")]`, so that the crate needs
+/// no dependency of its own.
+#[cfg(feature = "schemars")]
+pub fn schema_of<C: schemars::JsonSchema>() -> Option<String> {
+    Some(schemars::schema_for!(C).as_value().to_string())
+}
+
 /// Makes a component of an [`Operator`]: `weir_sdk::export!(Count);`, once a crate. Its name and
 /// version for the host are the crate's.
 #[macro_export]

@@ -21,6 +21,16 @@ pub trait Operator: Sized {
     /// so that a misspelt field is refused. `Default` serves `weir inspect`, which has no job file.
     type Config: DeserializeOwned + Default;
 
+    /// The JSON Schema of [`Config`](Operator::Config), if there is one. The host checks the job file's `config` by it before
+    /// the job starts, and names line and field of every mistake at once; serde would name the first, without its place.
+    /// With this crate's feature `schemars`, `weir_sdk::schema_of::<Self::Config>()` makes it of the type.
+    ///
+    /// The host checks a subset of JSON Schema and refuses the rest by name: among others `pattern`, `multipleOf` and
+    /// references to other documents.
+    fn config_schema() -> Option<String> {
+        None
+    }
+
     /// Declares inputs, outputs, state and timers, and keeps their handles.
     ///
     /// # Errors

@@ -21,6 +21,9 @@ pub(crate) struct Runner<O> {
     rejected: Vec<Fault>,
 }
 
+/// The option of a description that holds the configuration's schema.
+const CONFIG_SCHEMA: &str = "config-schema";
+
 /// An operator's declarations, for a configuration or for none.
 pub(crate) fn describe<O: Operator>(
     name: &str,
@@ -33,7 +36,11 @@ pub(crate) fn describe<O: Operator>(
     };
     let mut setup = Setup::new(name, version);
     O::new(&mut setup, config)?;
-    Ok(setup.describe())
+    let mut description = setup.describe();
+    if let Some(schema) = O::config_schema() {
+        description.options.push((CONFIG_SCHEMA.to_owned(), schema));
+    }
+    Ok(description)
 }
 
 /// A job file without `config` gives `null` or `{}`; unit wants the one, a struct the other.

@@ -5,9 +5,12 @@ use std::fmt;
 
 use crate::contract::wit::types as wit;
 
-/// Pairs of name and value that extend a declaration. A checked description has none, as none are
-/// defined yet.
+/// Pairs of name and value that extend a declaration. A checked description has no others than those
+/// whose names are defined: [`CONFIG_SCHEMA`] of the operator itself.
 pub type Options = Vec<(String, String)>;
+
+/// The option of a description whose value is the JSON Schema of the operator's configuration.
+pub const CONFIG_SCHEMA: &str = "config-schema";
 
 /// What an operator is and needs. Positions in the lists are what calls refer to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +29,7 @@ pub struct Description {
     pub timers: Vec<TimerDecl>,
     /// Whether it wants to hear of watermarks.
     pub on_watermark: bool,
-    /// None are defined yet.
+    /// [`CONFIG_SCHEMA`], or none.
     pub options: Options,
 }
 
@@ -158,6 +161,12 @@ const TITLE_BYTES: usize = 256;
 const DECLARATIONS: usize = 256;
 
 impl Description {
+    /// The JSON Schema of the configuration, as text, if the operator declares one. Not looked into here.
+    pub fn config_schema(&self) -> Option<&str> {
+        let option = self.options.iter().find(|(name, _)| name == CONFIG_SCHEMA);
+        option.map(|(_, schema)| schema.as_str())
+    }
+
     /// Checks what the contract asks of a description and what this host supports. The error is a
     /// sentence about the operator.
     pub(crate) fn check(&self) -> Result<(), String> {
@@ -194,7 +203,16 @@ impl Description {
             self.timers.iter().map(|timer| &timer.name),
             identifies,
         )?;
-        no_options("it", &self.options)?;
+        let mut others = self.options.clone();
+        if let Some(first) = others.iter().position(|(name, _)| name == CONFIG_SCHEMA) {
+            others.remove(first);
+        }
+        match others.first() {
+            Some((name, _)) if name == CONFIG_SCHEMA => {
+                return Err(format!("it has the option {CONFIG_SCHEMA:?} twice"));
+            }
+            _ => no_options("it", &others)?,
+        }
         self.inputs.iter().try_for_each(InputDecl::check)?;
         for output in &self.outputs {
             no_options(&format!("output `{}`", output.name), &output.options)?;

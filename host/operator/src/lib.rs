@@ -48,8 +48,8 @@ pub use columns::{Batch, Column, ColumnRef, Firing, Now, Nullable, NullableRef};
 pub use component::Component;
 pub use contract::{PACKAGE, VERSION};
 pub use description::{
-    Description, InputDecl, InputKind, Options, OutputDecl, OutputKeys, StateDecl, StateKind,
-    TimeDomain, TimerDecl, Ttl, TtlRenewal,
+    CONFIG_SCHEMA, Description, InputDecl, InputKind, Options, OutputDecl, OutputKeys, StateDecl,
+    StateKind, TimeDomain, TimerDecl, Ttl, TtlRenewal,
 };
 pub use engine::{Engine, Error, TICK};
 pub use environment::{Cells, Dictionary, Environment, HostError, ItemLists, Level, Page, Rows};

@@ -9,6 +9,7 @@ pub const ALL: &[&str] = &[
     // Start
     "before-claim",
     "after-claim",
+    "after-components",
     "after-marker",
     "mid-adoption",
     "after-adoption",

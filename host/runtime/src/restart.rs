@@ -2,10 +2,13 @@
 //!
 //! Restarts in a row are counted until [`CONFIRMED_TO_RESET`] checkpoints were confirmed: a job that takes one checkpoint and falls over again
 //! is not healthy. What trying again cannot mend is not tried again: permanent errors, and the same error at the same
-//! position for the third time.
+//! position for the third time. What it counts can be taken out as a [`History`] and be gone on with, by whoever keeps it over the
+//! end of a process.
 
 use std::collections::VecDeque;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::job::model::Restart;
 
@@ -74,6 +77,53 @@ pub enum GiveUp {
     },
 }
 
+/// What was counted so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct History {
+    /// Restarts in a row.
+    in_a_row: u32,
+    /// The last error with a position.
+    same: Option<Repeated>,
+    /// Ages in milliseconds of the failures that a failure rate counts, the oldest first.
+    recent: Vec<u64>,
+}
+
+/// An error with a position, and how often it came in a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Repeated {
+    text: String,
+    position: String,
+    times: u32,
+}
+
+impl History {
+    /// The same after some time in which nothing happened.
+    #[must_use]
+    pub fn older(mut self, by: Duration) -> History {
+        for age in &mut self.recent {
+            *age = age.saturating_add(millis(by));
+        }
+        self
+    }
+
+    /// In words, if there is something to say.
+    pub fn describe(&self) -> Option<String> {
+        let restarts = (self.in_a_row > 0).then(|| format!("{} in a row", self.in_a_row));
+        let same = self.same.as_ref().map(|same| {
+            let times = if same.times == 1 { "once" } else { "twice" };
+            format!("{times} at {}: {}", same.position, same.text)
+        });
+        let words: Vec<_> = restarts.into_iter().chain(same).collect();
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Restarts {
@@ -82,10 +132,10 @@ pub struct Restarts {
     seed: u64,
     in_a_row: u32,
     confirmed: u32,
-    /// Times of failures, for the failure rate.
-    recent: VecDeque<Duration>,
-    /// The last error with a position, and how often it came in a row.
-    same: Option<(String, String, u32)>,
+    /// Times of failures in milliseconds, for the failure rate; below zero for those before the process.
+    recent: VecDeque<i64>,
+    /// The last error with a position.
+    same: Option<Repeated>,
 }
 
 impl Restarts {
@@ -101,20 +151,45 @@ impl Restarts {
         }
     }
 
+    /// Goes on with what was counted before time zero.
+    pub fn resume(strategy: Restart, seed: u64, history: History) -> Restarts {
+        let recent = history.recent.iter();
+        Restarts {
+            in_a_row: history.in_a_row,
+            recent: recent
+                .map(|age| -i64::try_from(*age).unwrap_or(i64::MAX))
+                .collect(),
+            same: history.same,
+            ..Restarts::new(strategy, seed)
+        }
+    }
+
+    /// What has been counted at time `now`.
+    pub fn history(&self, now: Duration) -> History {
+        let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        let age = |at: &i64| u64::try_from(now.saturating_sub(*at)).unwrap_or(0);
+        History {
+            in_a_row: self.in_a_row,
+            same: self.same.clone(),
+            recent: self.recent.iter().map(age).collect(),
+        }
+    }
+
     /// Restarts since the job was last in good health.
     pub fn in_a_row(&self) -> u32 {
         self.in_a_row
     }
 
-    /// A checkpoint of the running attempt was confirmed.
-    pub fn confirmed(&mut self) {
+    /// A checkpoint of the running attempt was confirmed. Whether this started the count over.
+    pub fn confirmed(&mut self) -> bool {
         self.confirmed = self.confirmed.saturating_add(1);
-        if self.confirmed >= CONFIRMED_TO_RESET {
-            self.in_a_row = 0;
+        if self.confirmed < CONFIRMED_TO_RESET {
+            return false;
         }
+        std::mem::take(&mut self.in_a_row) > 0
     }
 
-    /// An attempt failed at time `now` (monotonic, from any origin).
+    /// An attempt failed at time `now` (monotonic, from when this was made).
     pub fn failed(&mut self, now: Duration, failed: &Failed) -> Decision {
         self.confirmed = 0;
         let times = self.times(failed);
@@ -144,11 +219,12 @@ impl Restarts {
                 within,
                 delay,
             } => {
+                let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
                 self.recent.push_back(now);
                 while self
                     .recent
                     .front()
-                    .is_some_and(|at| now.saturating_sub(*at) > within)
+                    .is_some_and(|at| now.saturating_sub(*at).unsigned_abs() > millis(within))
                 {
                     self.recent.pop_front();
                 }
@@ -182,10 +258,16 @@ impl Restarts {
             return 1;
         };
         let times = match self.same.take() {
-            Some((text, at, times)) if text == failed.text && at == *position => times + 1,
+            Some(same) if same.text == failed.text && same.position == *position => {
+                same.times.saturating_add(1)
+            }
             _ => 1,
         };
-        self.same = Some((failed.text.clone(), position.clone(), times));
+        self.same = Some(Repeated {
+            text: failed.text.clone(),
+            position: position.clone(),
+            times,
+        });
         times
     }
 
@@ -246,7 +328,9 @@ mod tests {
             let mut restarts = Restarts::new(strategy.clone(), 0);
             assert_eq!(pause(&restarts.failed(SECOND, &passing("x"))), Some(SECOND));
             assert_eq!(pause(&restarts.failed(SECOND, &passing("x"))), Some(SECOND));
-            (0..confirmed).for_each(|_| restarts.confirmed());
+            for _ in 0..confirmed {
+                restarts.confirmed();
+            }
             let decision = restarts.failed(SECOND, &passing("x"));
             assert_eq!(pause(&decision).is_some(), survives, "{decision:?}");
         }
@@ -312,7 +396,9 @@ mod tests {
         let mut restarts = Restarts::new(Restart::default(), 0);
         for _ in 0..2 {
             assert!(pause(&restarts.failed(SECOND, &at("trap", "f:12"))).is_some());
-            (0..5).for_each(|_| restarts.confirmed());
+            for _ in 0..5 {
+                restarts.confirmed();
+            }
         }
         let decision = restarts.failed(SECOND, &at("trap", "f:12"));
         assert_eq!(decision, Decision::GiveUp(GiveUp::SameRecord { times: 3 }));
@@ -336,6 +422,72 @@ mod tests {
             assert!(
                 pause(&restarts.failed(SECOND, failed)).is_some(),
                 "{failed:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_history_that_is_gone_on_with_decides_as_if_nothing_had_come_between() {
+        let strategies = [
+            Restart::default(),
+            Restart::Fixed {
+                delay: SECOND,
+                give_up_after: 2,
+            },
+            Restart::FailureRate {
+                failures: 2,
+                within: 60 * SECOND,
+                delay: SECOND,
+            },
+        ];
+        let failures = [
+            passing("x"),
+            at("trap", "f:12"),
+            at("trap", "f:12"),
+            at("trap", "f:12"),
+        ];
+        for strategy in strategies {
+            let mut whole = Restarts::new(strategy.clone(), 0);
+            let mut history = History::default();
+            for (index, failed) in failures.iter().enumerate() {
+                let now = SECOND * index as u32;
+                // A process of its own for each failure, a second between them.
+                let mut part = Restarts::resume(strategy.clone(), 0, history.older(SECOND));
+                let (whole, part_decides) = (
+                    whole.failed(now, failed),
+                    part.failed(Duration::ZERO, failed),
+                );
+                match (&whole, &part_decides) {
+                    (
+                        Decision::Restart { in_a_row: a, .. },
+                        Decision::Restart { in_a_row: b, .. },
+                    ) => assert_eq!(a, b),
+                    _ => assert_eq!(whole, part_decides),
+                }
+                history = part.history(Duration::ZERO);
+                let text = serde_json::to_string(&history).expect("plain data");
+                assert_eq!(
+                    serde_json::from_str::<History>(&text).expect("its own"),
+                    history
+                );
+            }
+        }
+        // What is long ago is forgotten over processes, too.
+        let rate = Restart::FailureRate {
+            failures: 1,
+            within: 60 * SECOND,
+            delay: SECOND,
+        };
+        let mut first = Restarts::new(rate.clone(), 0);
+        first.failed(SECOND, &passing("x"));
+        let history = first.history(2 * SECOND);
+        for (away, survives) in [(58 * SECOND, false), (60 * SECOND, true)] {
+            let mut next = Restarts::resume(rate.clone(), 0, history.clone().older(away));
+            let decision = next.failed(SECOND / 2, &passing("x"));
+            assert_eq!(
+                pause(&decision).is_some(),
+                survives,
+                "{away:?}: {decision:?}"
             );
         }
     }

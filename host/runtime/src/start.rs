@@ -1,18 +1,23 @@
 //! Everything that can be refused before a job starts: components, ports, directories. Used by `weir check` and `weir run`.
 
+mod config;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use weir_operator::{CacheUse, CallError, CompileCache, Component, Engine, Limits, LoadError};
 
 use crate::attempt::LoadedOperator;
+use crate::checkpoint;
 use crate::diagnostic::{Diagnostic, Location};
 use crate::graph::{self, Plan};
 use crate::job::model::{Job, JobName, Operator, Place, SinkConnector};
 use crate::log::{self, Level, Line};
 use crate::{sink, source};
+pub(crate) use config::check_argument;
 
 /// Largest component file that is read.
 const MAX_COMPONENT_BYTES: u64 = 512 << 20;
@@ -41,29 +46,43 @@ pub fn placed(diagnostic: Diagnostic, job: &Job, place: Place) -> Diagnostic {
     }
 }
 
-/// Loads and checks every component, and plans the job at `parallelism` where it does not say otherwise.
+/// Loads and checks every component, and plans the job at `parallelism` where it does not say otherwise. `checkpoints` is where the
+/// job's checkpoint storage is or would be: it may keep a component whose file is missing.
 ///
 /// # Errors
 /// All that is wrong, not only the first.
-pub fn check(job: &Job, engine: &Engine, parallelism: u16) -> Result<Checked, Vec<Diagnostic>> {
+pub fn check(
+    job: &Job,
+    engine: &Engine,
+    parallelism: u16,
+    checkpoints: &Path,
+) -> Result<Checked, Vec<Diagnostic>> {
     let mut problems = Vec::new();
     let mut operators = Vec::new();
     // One file may serve several operators; it is compiled once.
-    let mut compiled: Vec<(PathBuf, Component)> = Vec::new();
+    let mut compiled = Vec::new();
     for operator in &job.operators {
         let limits = limits(operator);
-        match load(job, operator, engine, &mut compiled).and_then(|component| {
-            let description = component
-                .describe(Some(&operator.config), &limits)
-                .map_err(|error| describe_problem(job, operator, &error))?;
-            Ok(LoadedOperator {
+        let (component, bytes) = match load(job, operator, engine, &mut compiled, checkpoints) {
+            Ok(loaded) => loaded,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
+        let described = component.describe(Some(&operator.config), &limits);
+        let wrong = config::problems(job, operator, &component, &described, &limits);
+        match described {
+            Ok(description) if wrong.is_empty() => operators.push(LoadedOperator {
                 component,
+                bytes,
                 description,
                 limits,
-            })
-        }) {
-            Ok(loaded) => operators.push(loaded),
-            Err(problem) => problems.push(problem),
+            }),
+            Err(error) if wrong.is_empty() => {
+                problems.push(describe_problem(job, operator, &error));
+            }
+            _ => problems.extend(wrong),
         }
     }
     if !problems.is_empty() {
@@ -103,30 +122,23 @@ fn load(
     job: &Job,
     operator: &Operator,
     engine: &Engine,
-    compiled: &mut Vec<(PathBuf, Component)>,
-) -> Result<Component, Diagnostic> {
+    compiled: &mut Vec<(PathBuf, Component, Arc<[u8]>)>,
+    checkpoints: &Path,
+) -> Result<(Component, Arc<[u8]>), Diagnostic> {
     let path = &operator.component;
-    let shown = path
-        .strip_prefix(&job.dir)
-        .unwrap_or(path)
-        .display()
-        .to_string();
-    let component = match compiled.iter().find(|(known, _)| known == path) {
-        Some((_, component)) => component.clone(),
+    let shown = shown(job, path);
+    let known = compiled.iter().find(|(known, ..)| known == path);
+    let (component, bytes) = match known {
+        Some((_, component, bytes)) => (component.clone(), bytes.clone()),
         None => {
-            let bytes = read(path).map_err(|error| {
-                let diagnostic =
-                    Diagnostic::error("W0201", format!("cannot read component {shown}: {error}"))
-                        .help(
-                            "build it first, or correct the path; it is relative to the job file",
-                        );
-                placed(diagnostic, job, operator.place)
-            })?;
+            let bytes: Arc<[u8]> = read(path)
+                .map_err(|error| unreadable(job, operator, &shown, &error, checkpoints))?
+                .into();
             let component = engine
                 .load(&bytes, &shown)
                 .map_err(|error| placed(load_problem(&error), job, operator.place))?;
-            compiled.push((path.clone(), component.clone()));
-            component
+            compiled.push((path.clone(), component.clone(), bytes.clone()));
+            (component, bytes)
         }
     };
     if let Some(pinned) = &operator.sha256
@@ -137,7 +149,44 @@ fn load(
             .help("restore the pinned file, or pin the new one");
         return Err(placed(diagnostic, job, operator.place));
     }
-    Ok(component)
+    Ok((component, bytes))
+}
+
+/// A component's file that cannot be read. The job does not fall back to the one it ran last, which may not be the one that the
+/// job file means; but if checkpoint storage keeps that, it is said where.
+fn unreadable(
+    job: &Job,
+    operator: &Operator,
+    shown: &str,
+    error: &std::io::Error,
+    checkpoints: &Path,
+) -> Diagnostic {
+    let title = format!("cannot read component {shown}: {error}");
+    let diagnostic = Diagnostic::error("W0201", title);
+    let kept = checkpoint::kept_component(checkpoints, job.name.as_str(), operator.id.as_str());
+    let diagnostic = match kept {
+        Some(kept) => diagnostic
+            .note(format!(
+                "checkpoint {} was taken with a component that is kept as\n{}",
+                kept.n,
+                kept.file.display()
+            ))
+            .help(format!(
+                "copy that one to {shown}, or build it anew, or correct the path"
+            )),
+        None => {
+            diagnostic.help("build it first, or correct the path; it is relative to the job file")
+        }
+    };
+    placed(diagnostic, job, operator.place)
+}
+
+/// A file as messages name it: relative to the job file if it is below its folder.
+pub fn shown(job: &Job, path: &Path) -> String {
+    path.strip_prefix(&job.dir)
+        .unwrap_or(path)
+        .display()
+        .to_string()
 }
 
 /// Reads a component's file, unless it is absurdly large.
@@ -296,6 +345,12 @@ pub fn data_dir_of(folder: &Path, name: &JobName, asked: Option<PathBuf>) -> Pat
                 .filter(|dir| !dir.as_os_str().is_empty())
         })
         .unwrap_or_else(|| folder.join(".weir").join(name.as_str()))
+}
+
+/// Where the job's checkpoint storage is: as the job file says, else `checkpoints` in the data directory.
+pub fn checkpoint_dir(job: &Job, data_dir: &Path) -> PathBuf {
+    let asked = job.checkpoint.as_ref().and_then(|it| it.dir.clone());
+    asked.unwrap_or_else(|| data_dir.join("checkpoints"))
 }
 
 /// An engine that keeps compiled operators where `$WEIR_CACHE` says, else in `cache` of the data directory, else nowhere: a verb

@@ -150,6 +150,17 @@ impl std::str::FromStr for ByteSize {
     }
 }
 
+impl ByteSize {
+    /// Rounded down to at most four digits of a unit: for people, who need no more.
+    pub fn rounded(self) -> ByteSize {
+        let mut unit = 1;
+        while self.0 / unit >= 10_000 {
+            unit *= 1024;
+        }
+        ByteSize(self.0 / unit * unit)
+    }
+}
+
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fits = |(_, bytes): &&(&str, u64)| self.0 >= *bytes && self.0.is_multiple_of(*bytes);

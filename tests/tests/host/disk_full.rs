@@ -108,11 +108,11 @@ fn a_log_that_cannot_be_written_does_not_change_how_it_ends() {
 struct SmallDisk<'a>(&'a Place);
 
 impl SmallDisk<'_> {
-    fn mount(place: &Place) -> Option<SmallDisk<'_>> {
+    fn mount<'a>(place: &'a Place, size: &str) -> Option<SmallDisk<'a>> {
         std::fs::create_dir(place.path("disk")).expect("a folder can be created");
         let mut command = Command::new("mount");
         command
-            .args(["-t", "tmpfs", "-o", "size=2m", "weir-test"])
+            .args(["-t", "tmpfs", "-o", size, "weir-test"])
             .arg(place.path("disk"));
         let mounted = command.output().is_ok_and(|output| output.status.success());
         mounted.then_some(SmallDisk(place))
@@ -131,7 +131,7 @@ impl Drop for SmallDisk<'_> {
 #[test]
 fn a_small_file_system_that_fills_up_and_is_cleared() {
     let place = Place::temporary();
-    let Some(disk) = SmallDisk::mount(&place) else {
+    let Some(disk) = SmallDisk::mount(&place, "size=2m") else {
         // Containers may forbid it; the limit on file sizes above shows the same without the kernel's ENOSPC.
         eprintln!(
             "no file system may be mounted here (uid {}), so ENOSPC is not tried",
@@ -140,7 +140,7 @@ fn a_small_file_system_that_fills_up_and_is_cleared() {
         return;
     };
     let job = text(SLOW)
-        .replace("dir: checkpoints", "dir: disk/checkpoints")
+        .replace("dir: checkpoints", "dir: disk/checkpoints, reserve: 0B")
         .replace("dir: out/", "dir: disk/")
         .replace("give_up_after: 3", "give_up_after: 1000");
     place.write_job(&job);
@@ -176,6 +176,87 @@ fn a_small_file_system_that_fills_up_and_is_cleared() {
         process.log()
     );
     process.end().expect(0, &["finished"]);
+    for name in ["lines", "windows"] {
+        crate::fixture::copy(
+            &place.path(&format!("disk/{name}")),
+            &place.path(&format!("out/{name}")),
+        );
+    }
+    is_exact(&place);
+    drop(disk);
+}
+
+/// The names in a folder of checkpoint storage.
+fn stored(place: &Place, folder: &str) -> Vec<String> {
+    let dir = place.path(&format!("disk/checkpoints/{folder}"));
+    let entries = std::fs::read_dir(dir).expect("the folder can be read");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect()
+}
+
+#[test]
+fn too_little_space_pauses_the_job_and_it_goes_on_by_itself() {
+    let place = Place::temporary();
+    let Some(disk) = SmallDisk::mount(&place, "size=16m") else {
+        eprintln!(
+            "no file system may be mounted here (uid {}), so a reserve is not tried",
+            getuid().as_raw()
+        );
+        return;
+    };
+    let job = text(SLOW)
+        .replace(
+            "dir: checkpoints",
+            "dir: disk/checkpoints, reserve: 8MiB, timeout: 1s, fail_after: 2s",
+        )
+        .replace("dir: out/", "dir: disk/");
+    place.write_job(&job);
+    let filler = place.path("disk/filler");
+    let fill = || {
+        std::fs::write(&filler, vec![1; 9 << 20]).expect("there is room for it");
+    };
+    // Paused from the start, it stops cleanly all the same.
+    fill();
+    let mut process = place.start(&weir_tests::place::Start::default());
+    assert!(
+        process.says("[W0525] too little space in", 1, HANGS),
+        "{}",
+        process.log()
+    );
+    let log = process.log();
+    for said in [
+        "disk/checkpoints",
+        "free, and the reserve is 8MiB",
+        "sources pause",
+    ] {
+        assert!(log.contains(said), "no `{said}`:\n{log}");
+    }
+    crate::fixture::stop(process);
+
+    std::fs::remove_file(&filler).expect("the file can be removed");
+    let mut process = place.start(&weir_tests::place::Start::default());
+    assert!(process.says("committed", 3, HANGS), "{}", process.log());
+    fill();
+    assert!(process.says("[W0525]", 1, HANGS), "{}", process.log());
+    let good = process.log().matches("committed").count();
+    // Longer than `fail_after`: what was in flight may still be committed, and then nothing more, and nothing fails.
+    process.within(Duration::from_secs(4));
+    assert!(process.is_running(), "{}", process.log());
+    let log = process.log();
+    assert!(log.matches("committed").count() <= good + 1, "{log}");
+    for trouble in ["W0522", "restarting"] {
+        assert!(!log.contains(trouble), "`{trouble}`:\n{log}");
+    }
+    std::fs::remove_file(&filler).expect("the file can be removed");
+    process.end().expect(0, &["enough space again", "finished"]);
+    assert!(stored(&place, "manifests").len() <= 2);
+    assert!(
+        stored(&place, "state").len() <= 2 * 2,
+        "{:?}",
+        stored(&place, "state")
+    );
     for name in ["lines", "windows"] {
         crate::fixture::copy(
             &place.path(&format!("disk/{name}")),

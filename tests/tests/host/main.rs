@@ -1,6 +1,9 @@
 //! What the host promises to the people who run it, shown by running it: each module is named by what it proves.
 
 mod checkpoints_taken_away;
+mod clocks;
+mod component_files;
+mod configurations;
 mod control;
 mod decode_policies;
 mod disk_full;
@@ -13,6 +16,7 @@ mod input_changed;
 mod json_logs;
 mod large_state;
 mod many_checkpoints;
+mod memory;
 mod metrics;
 mod null_keys;
 mod one_owner;
@@ -20,6 +24,7 @@ mod other_languages;
 mod output_taken_away;
 mod parts_that_go_on;
 mod rescaled_in_order;
+mod restarts_counted;
 mod sample_of_the_soak;
 mod service;
 mod stopping;

@@ -173,7 +173,6 @@ fn what_comes_later_is_refused_by_name() {
     let place = Place::temporary();
     let good = text(SLOW);
     let later: &[(&str, &str, &str)] = &[
-        ("job: ledger", "job: ledger\nmemory: 2GiB", "memory"),
         (
             "job: ledger",
             "job: ledger\nstate: {backend: rocksdb}",

@@ -4,6 +4,7 @@
 //! days are open at once, needs no further thought. The first flight of a day sets its timer.
 
 use serde::{Deserialize, Serialize};
+use weir_sdk::schemars::JsonSchema;
 use weir_sdk::{
     Context, Fault, Firing, Input, Json, KeptOutput, Operator, Record, Result, Setup, Timer, Value,
 };
@@ -15,12 +16,14 @@ const HOUR: i64 = 60 * 60 * 1_000;
 const LATE: i64 = 15;
 
 /// The job file's `config`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(crate = "weir_sdk::schemars")]
 pub struct Config {
     /// Local time minus UTC in hours, at the moment in the year when it is smallest: a day must not be
     /// summed up before it has ended. New York's is -5; in summer its days then end an hour late, in
     /// event time, which changes nothing in the result.
+    #[schemars(range(min = -14, max = 14))]
     utc_offset_hours: i64,
 }
 
@@ -76,6 +79,10 @@ pub struct Daily {
 
 impl Operator for Daily {
     type Config = Config;
+
+    fn config_schema() -> Option<String> {
+        weir_sdk::schema_of::<Config>()
+    }
 
     fn new(setup: &mut Setup, config: Config) -> Result<Daily> {
         let departed = setup.keyed_input("departed");

@@ -235,3 +235,26 @@ fn kinds_are_called_as_in_the_contract() {
         assert!(wit.contains(&format!("    {name},\n")), "{name}");
     }
 }
+
+#[test]
+fn a_configuration_schema_is_the_one_option_there_is_and_is_given_once() {
+    let schema = (
+        "config-schema".to_owned(),
+        r#"{"type": "object"}"#.to_owned(),
+    );
+    let mut description = sound();
+    assert_eq!(description.config_schema(), None);
+    description.options = vec![schema.clone()];
+    description.check().unwrap();
+    assert_eq!(description.config_schema(), Some(schema.1.as_str()));
+    let twice = refused(|d| d.options = vec![schema.clone(), schema.clone()]);
+    assert_eq!(twice, "it has the option \"config-schema\" twice");
+    let beside =
+        refused(|d| d.options = vec![schema.clone(), ("retain".to_owned(), String::new())]);
+    assert!(beside.contains("\"retain\""), "{beside}");
+    let elsewhere = refused(|d| d.states[0].options = vec![schema]);
+    assert!(
+        elsewhere.contains("state `count` has an option"),
+        "{elsewhere}"
+    );
+}

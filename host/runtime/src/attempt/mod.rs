@@ -17,9 +17,10 @@ use weir_operator::{Component, Description, Limits};
 use crate::channel::{Barrier, Closer};
 use crate::checkpoint::Manifest;
 use crate::checkpoint::state_file::StateFiles;
-use crate::clock;
+use crate::clock::{self, ProcessingClock};
 use crate::graph::{Plan, Role};
 use crate::job::model::Job;
+use crate::memory::StateBudget;
 use crate::metrics::{Meters, Origins};
 use crate::source::{self, SplitState};
 use crate::task::source::SourceControl;
@@ -46,6 +47,8 @@ pub enum TaskEvent {
 pub struct LoadedOperator {
     /// The component.
     pub component: Component,
+    /// The bytes it was loaded from.
+    pub bytes: Arc<[u8]>,
     /// Its description under the job's configuration.
     pub description: Description,
     /// What its instances may use up.
@@ -65,6 +68,10 @@ pub struct Blueprint {
     pub state_files: Option<StateFiles>,
     /// Whether alignment blocks channels: under exactly once.
     pub blocking: bool,
+    /// What state may take up.
+    pub memory: Arc<StateBudget>,
+    /// Processing time.
+    pub clock: Arc<ProcessingClock>,
 }
 
 /// Where an attempt begins.

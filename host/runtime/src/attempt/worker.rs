@@ -97,7 +97,10 @@ impl Worker {
     ) -> Result<OperatorTask, Error> {
         let chain = self.chain(0, outlets)?;
         let (blocking, next_n) = (self.blueprint.blocking, self.beginning.next_n);
-        Ok(OperatorTask::new(inbox, inputs, chain, blocking, next_n))
+        let clock = self.blueprint.clock.clone();
+        Ok(OperatorTask::new(
+            inbox, inputs, chain, blocking, next_n, clock,
+        ))
     }
 
     /// The chain's nodes from number `first` on.
@@ -180,7 +183,7 @@ impl Worker {
             .map_err(call_error)?;
         instance.open(&operator.config).map_err(call_error)?;
         let inputs = &plan.nodes[node].inputs;
-        Ok(OperatorNode {
+        let mut node = OperatorNode {
             subtask: self.subtask,
             parallelism,
             component: loaded.component.sha256().to_owned(),
@@ -209,11 +212,16 @@ impl Worker {
             counts_late: inputs
                 .iter()
                 .any(|edge| matches!(plan.nodes[plan.edges[*edge].from].role, Role::Source(_))),
+            account: self.blueprint.memory.account(),
+            clock: self.blueprint.clock.clone(),
             counters,
             stages: self.meters.stages.clone(),
             outlets,
             id,
-        })
+        };
+        // What was restored.
+        node.count_memory()?;
+        Ok(node)
     }
 
     /// Loads what the checkpoint holds of this subtask's key groups, whatever the parallelism then.

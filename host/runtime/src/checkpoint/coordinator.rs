@@ -82,6 +82,7 @@ pub struct Coordinator {
     /// last barrier.
     carried: Vec<StagedPart>,
     stopping: bool,
+    held: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -152,6 +153,7 @@ impl Coordinator {
             failed_in_a_row: 0,
             carried: setup.carried,
             stopping: false,
+            held: false,
         }
     }
 
@@ -189,7 +191,8 @@ impl Coordinator {
     pub fn next_deadline(&self) -> Option<Duration> {
         let phase = match &self.phase {
             Phase::Waiting { next_barrier } => {
-                (self.a_source_runs() || self.all_ended()).then_some(*next_barrier)
+                let possible = self.a_source_runs() || self.all_ended();
+                (possible && self.may_begin()).then_some(*next_barrier)
             }
             Phase::Aligning { since, .. } | Phase::Storing(InFlight { since, .. }) => {
                 Some(since.saturating_add(self.timeout))
@@ -209,6 +212,8 @@ impl Coordinator {
         match event {
             Event::Tick => {}
             Event::Stop => self.stop(now),
+            Event::Held { why } => self.hold(now, why, &mut actions),
+            Event::Released => self.release(now),
             Event::Ack { n, task, snapshot } => self.acknowledged(n, task, snapshot),
             Event::Declined {
                 n,
@@ -268,7 +273,9 @@ impl Coordinator {
             self.fail(failure, actions);
             return;
         }
-        if matches!(&self.phase, Phase::Waiting { next_barrier } if now >= *next_barrier) {
+        if matches!(&self.phase, Phase::Waiting { next_barrier } if now >= *next_barrier)
+            && self.may_begin()
+        {
             self.begin(now, actions);
         }
     }
@@ -293,6 +300,29 @@ impl Coordinator {
             self.complete_alignment(actions);
         } else {
             actions.push(Action::InjectBarrier { n, last });
+        }
+    }
+
+    /// Held, only a checkpoint with which the job ends is begun: there is nothing to wait for after it.
+    fn may_begin(&self) -> bool {
+        !self.held || self.stopping || self.all_ended()
+    }
+
+    fn hold(&mut self, now: Duration, why: String, actions: &mut Vec<Action>) {
+        self.held = true;
+        if matches!(&self.phase, Phase::Aligning { last: false, .. }) {
+            self.skip(now, why, actions);
+        }
+        if self.confirmed > 0 {
+            actions.push(Action::Collect { n: self.confirmed });
+        }
+    }
+
+    fn release(&mut self, now: Duration) {
+        self.held = false;
+        self.fail_from = self.fail_from.max(now);
+        if let Phase::Waiting { next_barrier } = &mut self.phase {
+            *next_barrier = now;
         }
     }
 
@@ -550,9 +580,9 @@ impl Coordinator {
     }
 
     /// When the attempt fails for want of a checkpoint. Not while only operators drain: no barrier can reach them, so ending the
-    /// attempt would repeat the same work for ever.
+    /// attempt would repeat the same work for ever. Nor while no checkpoint can be begun.
     fn fail_at(&self) -> Option<Duration> {
-        (self.a_source_runs() || self.all_ended())
+        ((self.a_source_runs() || self.all_ended()) && self.may_begin())
             .then(|| self.fail_from.saturating_add(self.fail_after))
     }
 }

@@ -11,6 +11,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::component::{ComponentFiles, ComponentName};
 use super::coordinator::Event;
 use super::log::{Commit, Log, Slot};
 use super::manifest::{Identity, Lineage, Manifest, ManifestId};
@@ -22,8 +23,11 @@ use super::snapshot::Digest;
 use super::state_file::{StateFiles, StateName};
 use super::storage::{CheckpointStorage, Created, Folder, Key, random_bits};
 use super::witness::{self, Witness, Written};
+use crate::clock::Reading;
 use crate::fault_point;
 use crate::sink::StagedPart;
+
+pub use read::{KeptComponent, kept_component};
 
 /// What the first line of a run's log says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +84,8 @@ pub struct Collected {
     pub manifests: usize,
     /// State files.
     pub files: usize,
+    /// Components.
+    pub components: usize,
     /// Slots of the log.
     pub slots: usize,
 }
@@ -95,7 +101,8 @@ pub struct Driver {
     after: Option<u64>,
     lineage: Option<Lineage>,
     log: Log,
-    /// State files that the manifests of retained checkpoints, and of one in flight, name.
+    components: ComponentFiles,
+    /// State files and components that the manifests of retained checkpoints, and of one in flight, name.
     roots: BTreeMap<ManifestId, BTreeSet<String>>,
     /// Number of the checkpoint that is the job's last one, once its manifest is stored.
     finishing: Option<u64>,
@@ -104,11 +111,13 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver that owns nothing yet. `retain` confirmed checkpoints are kept, at least one.
+    /// A driver that owns nothing yet. `components` are those that `identity` names. `retain` confirmed checkpoints are kept, at
+    /// least one.
     pub fn new(
         storage: Arc<dyn CheckpointStorage>,
         outputs: Box<dyn Outputs>,
         identity: Identity,
+        components: ComponentFiles,
         options: Options,
         retain: u32,
     ) -> Driver {
@@ -121,6 +130,7 @@ impl Driver {
             after: None,
             lineage: None,
             log: Log::default(),
+            components,
             roots: BTreeMap::new(),
             finishing: None,
             superseded: Vec::new(),
@@ -186,6 +196,11 @@ impl Driver {
             verdict,
             carried: outcome.carried,
         })
+    }
+
+    /// Where checkpoint storage is, for messages.
+    pub fn location(&self) -> String {
+        self.storage.location()
     }
 
     /// Writes and reads this attempt's state files.
@@ -258,6 +273,8 @@ impl Driver {
             Step::StoreManifest(manifest) => {
                 let mut manifest = (**manifest).clone();
                 manifest.taken_at = now;
+                manifest.processing_time = now;
+                self.components.store(storage, manifest.attempt)?;
                 Answer::Stored(store(storage, &manifest)?)
             }
             Step::CommitMarker(slot) => {
@@ -317,11 +334,13 @@ impl Driver {
         }
     }
 
-    /// Does [`super::Action::StoreManifest`]. `now` is the wall clock in milliseconds since the epoch.
-    pub fn store_manifest(&mut self, mut manifest: Manifest, now: i64) -> Event {
-        manifest.taken_at = now;
+    /// Does [`super::Action::StoreManifest`].
+    pub fn store_manifest(&mut self, mut manifest: Manifest, now: Reading) -> Event {
+        manifest.taken_at = now.wall;
+        manifest.processing_time = now.processing;
         let n = manifest.n;
-        match store(&*self.storage, &manifest) {
+        let components = self.components.store(&*self.storage, manifest.attempt);
+        match components.and_then(|()| store(&*self.storage, &manifest)) {
             Ok(digest) => {
                 fault_point::pass("after-manifest");
                 self.roots.insert(manifest.id(), names(&manifest));
@@ -421,8 +440,8 @@ impl Driver {
         Ok(written)
     }
 
-    /// Does [`super::Action::Collect`]: deletes manifests, state files and slots that no retained checkpoint needs, and parts of earlier
-    /// attempts whose committed contents were taken over and are published by now. Only what this attempt
+    /// Does [`super::Action::Collect`]: deletes manifests, state files, components and slots that no retained checkpoint needs, and parts of
+    /// earlier attempts whose committed contents were taken over and are published by now. Only what this attempt
     /// or an older one wrote, and of this one only what belongs to checkpoints up to `confirmed`: a checkpoint in flight is untouched.
     ///
     /// # Errors
@@ -453,8 +472,19 @@ impl Driver {
                 fault_point::pass("mid-collection");
             }
         }
-        if !self.superseded.is_empty() {
-            // The newest commit is this attempt's, so it needs nothing that older ones staged.
+        for text in self.storage.list(Folder::Components)? {
+            if let Some(name) = ComponentName::parse(&text)
+                && retention.collects_component(&name)
+                && !named.contains(&text)
+            {
+                self.storage.delete(&Key::component(name))?;
+                collected.components += 1;
+                fault_point::pass("mid-collection");
+            }
+        }
+        // Once the newest commit is this attempt's, nothing needs what older ones staged.
+        let newest = self.log.newest_commit();
+        if !self.superseded.is_empty() && newest.is_some_and(|commit| commit.attempt == attempt) {
             self.outputs.sweep(&self.superseded, &[], attempt)?;
             self.superseded.clear();
         }
@@ -467,8 +497,17 @@ impl Driver {
     }
 }
 
+/// The state files and components that a manifest names. A component's name has a hyphen less than a state file's.
 fn names(manifest: &Manifest) -> BTreeSet<String> {
-    manifest.files().map(|file| file.name.clone()).collect()
+    let components = manifest.components.values().map(|component| {
+        ComponentName {
+            attempt: manifest.attempt,
+            digest: component.sha256,
+        }
+        .to_string()
+    });
+    let files = manifest.files().map(|file| file.name.clone());
+    files.chain(components).collect()
 }
 
 fn taken(created: Created) -> Answer {

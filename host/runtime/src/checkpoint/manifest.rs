@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::component::ComponentEntry;
 use super::snapshot::{Digest, StoredFile, TaskSnapshot};
 use crate::sink::StagedPart;
 use crate::source::SplitState;
@@ -82,8 +83,8 @@ pub struct Identity {
     pub max_parallelism: u16,
     /// The file sinks.
     pub sinks: Vec<SinkEntry>,
-    /// SHA-256 of each operator's component by operator id, lower-case hex.
-    pub components: BTreeMap<String, String>,
+    /// Each operator's component, by operator id.
+    pub components: BTreeMap<String, ComponentEntry>,
 }
 
 /// Everything that belongs to one checkpoint.
@@ -112,8 +113,10 @@ pub struct Manifest {
     pub max_parallelism: u16,
     /// When it was written, milliseconds since the epoch by the wall clock; for people and for noticing a bad clock.
     pub taken_at: i64,
-    /// SHA-256 of each operator's component by operator id.
-    pub components: BTreeMap<String, String>,
+    /// Processing time at that moment, as operators know it. It differs from `taken_at` where the wall clock is not trusted.
+    pub processing_time: i64,
+    /// Each operator's component, by operator id.
+    pub components: BTreeMap<String, ComponentEntry>,
     /// Positions of the sources, by id.
     pub sources: Vec<SourceEntry>,
     /// State of the operators, by id.
@@ -206,7 +209,8 @@ pub struct Header {
 
 impl Manifest {
     /// Puts a checkpoint together. Source and operator subtasks are sorted by id and number, so that equal checkpoints have
-    /// equal manifests whatever the order of acknowledgements. `taken_at` is left 0 for whoever has a clock.
+    /// equal manifests whatever the order of acknowledgements. `taken_at` and `processing_time` are left 0 for whoever has
+    /// the clocks.
     pub fn assemble<'a>(
         identity: &Identity,
         header: Header,
@@ -251,6 +255,7 @@ impl Manifest {
             finished: header.finished,
             max_parallelism: identity.max_parallelism,
             taken_at: 0,
+            processing_time: 0,
             components: identity.components.clone(),
             sources: splits
                 .into_iter()

@@ -8,6 +8,7 @@
 //! * [`recovery`] decides what a start does: steps out, answers in. It restores, starts fresh, or stops with a [`Refusal`].
 //! * [`snapshot`], [`manifest`], [`log`] and [`witness`] are what is written: a task's part of a checkpoint, the file that
 //!   names all parts, the decision, and the mark beside the output that notices when checkpoint storage went missing.
+//! * [`component`] keeps the operators' components with the checkpoints that were taken with them.
 //! * [`storage`] is where it is written, durably and conditionally; [`ownership`] keeps a second process on this machine out.
 //! * [`driver`] does what the two machines ask for.
 //!
@@ -22,6 +23,7 @@
 //! 4. Barrier N+1 comes only when N is confirmed *and* its output published, so at most one commit is unpublished.
 //! 5. Before anything is refused, the log is read again: if it moved, another host is alive and everything is looked at anew.
 
+pub mod component;
 pub mod coordinator;
 pub mod driver;
 pub mod log;
@@ -39,13 +41,16 @@ pub mod witness;
 #[cfg(test)]
 mod tests;
 
+pub use component::{ComponentEntry, ComponentFiles};
 pub use coordinator::{Action, Coordinator, Event};
-pub use driver::{Driver, Recovered, Verdict};
+pub use driver::{Driver, KeptComponent, Recovered, Verdict, kept_component};
 pub use manifest::{Lineage, Manifest, ManifestId};
 pub use outputs::{Outputs, PartFound};
 pub use ownership::Ownership;
 pub use recovery::Options;
 pub use refusal::Refusal;
-pub use snapshot::{OperatorSnapshot, SinkSnapshot, SourceSnapshot, StoredFile, TaskSnapshot};
+pub use snapshot::{
+    Digest, OperatorSnapshot, SinkSnapshot, SourceSnapshot, StoredFile, TaskSnapshot,
+};
 pub use state_file::{Label, StateFiles, StateReader, StateWriter};
 pub use storage::{CheckpointStorage, LocalDirectory};

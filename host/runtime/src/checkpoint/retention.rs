@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::component::ComponentName;
 use super::log::Log;
 use super::manifest::ManifestId;
 use super::state_file::{Label, StateName};
@@ -38,6 +39,12 @@ impl Retention {
     /// Whether a manifest may be deleted.
     pub(super) fn collects_manifest(&self, id: ManifestId) -> bool {
         self.is_over(id.n, id.attempt) && !self.retained.contains(&id)
+    }
+
+    /// Whether a component may be deleted if no retained manifest names it: every manifest that its attempt is still going to write
+    /// does.
+    pub(super) fn collects_component(&self, name: &ComponentName) -> bool {
+        name.attempt < self.attempt
     }
 
     /// Whether a state file may be deleted if no retained manifest names it.

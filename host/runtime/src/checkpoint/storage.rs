@@ -13,6 +13,7 @@
 //! log/<slot, 20 digits>          the commit log
 //! manifests/<n>-<attempt>.json
 //! state/<n>-<attempt>-<sha256>
+//! components/<attempt>-<sha256>
 //! ```
 
 mod local;
@@ -23,6 +24,7 @@ use std::io::{self, Read, Write};
 pub use local::LocalDirectory;
 pub(in crate::checkpoint) use local::{random_bits, sync_dir};
 
+use super::component::ComponentName;
 use super::manifest::ManifestId;
 
 /// Log slots, manifests and the owner file are read whole; one larger than this is damaged.
@@ -37,11 +39,18 @@ pub enum Folder {
     Manifests,
     /// State files.
     State,
+    /// Components.
+    Components,
 }
 
 impl Folder {
     /// All of them.
-    pub const ALL: [Folder; 3] = [Folder::Log, Folder::Manifests, Folder::State];
+    pub const ALL: [Folder; 4] = [
+        Folder::Log,
+        Folder::Manifests,
+        Folder::State,
+        Folder::Components,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -49,6 +58,7 @@ impl Folder {
             Folder::Log => "log",
             Folder::Manifests => "manifests",
             Folder::State => "state",
+            Folder::Components => "components",
         }
     }
 }
@@ -85,6 +95,11 @@ impl Key {
         let plain =
             !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
         plain.then(|| Key(format!("{}/{name}", Folder::State.name())))
+    }
+
+    /// A component.
+    pub(super) fn component(name: ComponentName) -> Key {
+        Key(format!("{}/{name}", Folder::Components.name()))
     }
 
     /// The relative path.

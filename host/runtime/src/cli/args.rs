@@ -156,6 +156,9 @@ pub struct Run {
     /// With --fresh: go on although output that earlier runs committed will be written again
     #[arg(long, requires = "fresh")]
     pub accept_duplicates: bool,
+    /// Follow the wall clock although it is behind the last checkpoint, or has jumped (W0528)
+    #[arg(long)]
+    pub accept_clock: bool,
     /// Subtasks of each source and operator, instead of what the job file says for the whole job
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32_768))]
     pub parallelism: Option<u16>,
@@ -299,12 +302,12 @@ mod tests {
 
     #[test]
     fn every_option_of_run() {
-        let line = "weir run job.yaml --fresh --accept-duplicates --parallelism 3 --data-dir /d -v --no-progress \
+        let line = "weir run job.yaml --fresh --accept-duplicates --accept-clock --parallelism 3 --data-dir /d -v --no-progress \
             --metrics 127.0.0.1:0 --log-format json";
         let Verb::Run(run) = parse(line).expect("valid").verb else {
             panic!("not run")
         };
-        assert!(run.fresh && run.accept_duplicates && run.no_progress);
+        assert!(run.fresh && run.accept_duplicates && run.accept_clock && run.no_progress);
         assert_eq!((run.parallelism, run.verbose), (Some(3), true));
         assert_eq!(run.metrics, Some(([127, 0, 0, 1], 0).into()));
         assert_eq!(run.log_format, log::Format::Json);

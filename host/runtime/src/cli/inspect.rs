@@ -6,6 +6,7 @@ use std::path::Path;
 use weir_operator::{Description, Limits, inspect as look, is_wasi_stub};
 
 use super::{print, refuse};
+use crate::config_schema::{ConfigSchema, Field};
 use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::start;
 
@@ -119,4 +120,32 @@ pub(super) fn describe(text: &mut String, description: &Description) {
         .map(|timer| format!("{} ({} time)", timer.name, start::lower(&timer.domain)))
         .collect();
     section(text, "timers", &timers);
+    if let Some(schema) = description.config_schema() {
+        section(text, "config", &config(schema));
+    }
+}
+
+/// What a configuration schema says, a line a field.
+fn config(schema: &str) -> Vec<String> {
+    let fields = match ConfigSchema::parse(schema) {
+        Ok(parsed) => parsed.fields(),
+        Err(what) => return vec![format!("the configuration schema {what}")],
+    };
+    if fields.is_empty() {
+        return vec![schema.split_whitespace().collect::<Vec<_>>().join(" ")];
+    }
+    let line = |field: Field| {
+        let mut line = format!("{} ({}", field.name, field.is);
+        match field.default {
+            Some(default) => line.push_str(&format!(", default {default})")),
+            None if field.required => line.push_str(", required)"),
+            None => line.push(')'),
+        }
+        if let Some(description) = field.description {
+            line.push_str(": ");
+            line.push_str(&description);
+        }
+        line
+    };
+    fields.into_iter().map(line).collect()
 }

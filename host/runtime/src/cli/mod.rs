@@ -97,6 +97,7 @@ fn run_verb(args: &args::Run) -> ExitCode {
     let options = run::Options {
         fresh: args.fresh,
         accept_duplicates: args.accept_duplicates,
+        accept_clock: args.accept_clock,
         data_dir: args.data_dir.clone(),
         progress: !args.no_progress,
         metrics: args.metrics,
@@ -133,11 +134,14 @@ fn check_verb(args: &Check) -> ExitCode {
                 );
             }
         };
-        let checked = start::check(&job, &engine, start::parallelism(&job)).and_then(|checked| {
-            start::check_inputs(&job)?;
-            start::check_directories(&job, false)?;
-            Ok(checked)
-        });
+        let checkpoints = start::checkpoint_dir(&job, &start::data_dir(&job, None));
+        let checked = start::check(&job, &engine, start::parallelism(&job), &checkpoints).and_then(
+            |checked| {
+                start::check_inputs(&job)?;
+                start::check_directories(&job, false)?;
+                Ok(checked)
+            },
+        );
         match checked {
             Ok(checked) => {
                 start::warn_of_cache(checked.operators.iter().map(|loaded| &loaded.component));

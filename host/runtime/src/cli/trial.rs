@@ -120,7 +120,11 @@ fn load(engine: &Engine, file: &Path, config: &str) -> Result<(Component, Descri
     let component = engine
         .load(&bytes, &shown)
         .map_err(|error| invalid(start::load_problem(&error)))?;
-    let description = component.describe(Some(config), &Limits::default());
+    let limits = Limits::default();
+    let description = component.describe(Some(config), &limits);
+    start::check_argument(&component, &description, config, &limits).map_err(|problem| {
+        invalid(problem.help("`--config JSON` is what a job file has as `config:`"))
+    })?;
     let description = description.map_err(|error| match error {
         CallError::Open(_) => invalid(
             Diagnostic::error("W0212", format!("{shown}: {error}"))

@@ -3,6 +3,7 @@
 //! The one place for rules. Each mistake is reported at its place and the rest is still looked at; only rules about the
 //! graph as a whole wait until every node and input of it is understood, because they would blame the innocent.
 
+mod config;
 mod directories;
 mod file_sink;
 mod graph;
@@ -20,19 +21,22 @@ use super::file::{
     CheckpointSection, DeliveryName, JobFile, OperatorEntry, RestartSection, RestartStrategy,
     SinkEntry, SourceEntry,
 };
-use super::forms::{DurationText, Entries};
+use super::forms::{DurationText, Entries, SizeText};
 use super::model::{CheckpointSettings, Delivery, Job, JobName, NodeId, Place, Restart};
 use super::report::Report;
 use super::tree::{Node, shorten};
 use super::wording::subject;
 use crate::diagnostic::Diagnostic;
-use crate::units::format_duration;
+use crate::units::{ByteSize, format_duration};
 
 /// Sources, operators and sinks together.
 const MAX_NODES: usize = 1_000;
 
 /// Most key groups a job can have: bounds the tables that each subtask keeps.
 const MAX_MAX_PARALLELISM: u64 = 32_768;
+
+/// Less memory than this no process gets by with.
+const MIN_MEMORY: u64 = 32 << 20;
 
 const DEFAULT_MAX_PARALLELISM: u64 = 128;
 
@@ -241,6 +245,7 @@ impl Check<'_> {
             );
         }
         let parallelism = self.parallelism(&["parallelism"], raw.parallelism);
+        let memory = self.memory(raw.memory);
         let checkpoint = raw.checkpoint.map(|section| self.checkpoint(section));
         let restart = raw
             .restart
@@ -281,6 +286,7 @@ impl Check<'_> {
             }),
             parallelism,
             max_parallelism: self.max_parallelism,
+            memory,
             checkpoint,
             restart,
             metrics,
@@ -310,6 +316,16 @@ impl Check<'_> {
         address
     }
 
+    fn memory(&self, raw: Option<SizeText>) -> Option<u64> {
+        let SizeText(bytes) = raw?;
+        if bytes < MIN_MEMORY {
+            let title = format!("`memory` is {}", ByteSize(bytes));
+            let note = format!("it must be {} or more", ByteSize(MIN_MEMORY));
+            self.push(self.error("W0109", &["memory"], title).note(note));
+        }
+        Some(bytes)
+    }
+
     fn checkpoint(&self, raw: CheckpointSection) -> CheckpointSettings {
         let default = CheckpointSettings::default();
         let path = |field| ["checkpoint", field];
@@ -319,6 +335,7 @@ impl Check<'_> {
             timeout: self.duration(&path("timeout"), raw.timeout, default.timeout),
             fail_after: self.duration(&path("fail_after"), raw.fail_after, default.fail_after),
             retain: self.number(&path("retain"), raw.retain, 1..=1_000, 3) as u32,
+            reserve: raw.reserve.map(|SizeText(bytes)| bytes),
         };
         // Otherwise one slow but good checkpoint would fail the job.
         let CheckpointSettings {

@@ -37,6 +37,10 @@ pub(super) struct JobFile {
     #[serde(default, deserialize_with = "lenient")]
     #[schemars(range(min = 1, max = 32768))]
     pub max_parallelism: Option<u64>,
+    /// Memory that the process may use; three quarters of it are for state. Default: 75 % of the limit of its container or of
+    /// the machine's memory.
+    #[serde(default, deserialize_with = "lenient")]
+    pub memory: Option<SizeText>,
     /// Where working state lives. Default: `{backend: memory}`.
     #[serde(default, deserialize_with = "lenient")]
     #[expect(
@@ -122,6 +126,10 @@ pub(super) struct CheckpointSection {
     #[serde(default, deserialize_with = "lenient")]
     #[schemars(range(min = 1, max = 1000))]
     pub retain: Option<u64>,
+    /// Space that stays free where the job writes: with less, sources pause and no checkpoint is begun. Default: 1GiB, or a
+    /// twentieth of a file system if that is less.
+    #[serde(default, deserialize_with = "lenient")]
+    pub reserve: Option<SizeText>,
 }
 
 /// Where metrics and probes are served, read-only, over HTTP.

@@ -4,11 +4,6 @@
 const FIELDS: &[(&str, &str, &str)] = &[
     (
         "JobFile",
-        "memory",
-        "leave it out, and limit the memory of the container or service",
-    ),
-    (
-        "JobFile",
         "savepoint",
         "leave it out; copy the checkpoint directory of a stopped job instead",
     ),

@@ -4,6 +4,7 @@
 //! hold an invalid combination that the job file alone could show; what needs components or the
 //! file system (ports, states, existing inputs) is checked later, in [`crate::graph`] and by the connectors.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -88,6 +89,17 @@ pub struct Place {
     pub column: u32,
 }
 
+/// Where a value of an operator's `config:` stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigPlace {
+    /// Of its field's name, or of the value itself in a list.
+    pub key: Place,
+    /// Of the value.
+    pub value: Place,
+    /// Whether messages must not show it: a variable went into it, or its name says so.
+    pub secret: bool,
+}
+
 /// What a job promises of its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Delivery {
@@ -114,6 +126,8 @@ pub struct Job {
     pub parallelism: Option<u16>,
     /// Number of key groups, fixed for the job's life.
     pub max_parallelism: u16,
+    /// Bytes that the process may use; `None`: by the limits of its container or machine, decided at start.
+    pub memory: Option<u64>,
     /// Checkpointing as asked for; `None` where the file has no `checkpoint:`.
     pub checkpoint: Option<CheckpointSettings>,
     /// What happens when an attempt fails.
@@ -141,6 +155,8 @@ pub struct CheckpointSettings {
     pub fail_after: Duration,
     /// Confirmed checkpoints kept, at least 1.
     pub retain: u32,
+    /// Bytes that stay free where the job writes; `None`: by the size of each file system.
+    pub reserve: Option<u64>,
 }
 
 impl Default for CheckpointSettings {
@@ -151,6 +167,7 @@ impl Default for CheckpointSettings {
             timeout: Duration::from_secs(120),
             fail_after: Duration::from_secs(480),
             retain: 3,
+            reserve: None,
         }
     }
 }
@@ -364,6 +381,8 @@ pub struct Operator {
     pub inputs: Vec<Input>,
     /// JSON text handed to the component; `null` where there is no `config:`.
     pub config: String,
+    /// Where the values in `config:` stand, by JSON pointer; the whole has the empty one.
+    pub config_places: BTreeMap<String, ConfigPlace>,
     /// Own parallelism, if not the job's.
     pub parallelism: Option<u16>,
     /// A null key at a keyed input.

@@ -101,6 +101,12 @@ pub fn print_resolved(job: &Job) -> String {
             .with("timeout", settings.timeout)
             .with("fail_after", settings.fail_after)
             .with("retain", u64::from(settings.retain))
+            .maybe(
+                "reserve",
+                settings
+                    .reserve
+                    .map(|bytes| word(&ByteSize(bytes).to_string())),
+            )
     });
     let entries = |entries: Vec<(String, Out)>| Out::Map(entries);
     let file = Map::default()
@@ -109,6 +115,10 @@ pub fn print_resolved(job: &Job) -> String {
         .maybe("delivery", delivery)
         .maybe("parallelism", job.parallelism.map(u64::from))
         .with("max_parallelism", u64::from(job.max_parallelism))
+        .maybe(
+            "memory",
+            job.memory.map(|bytes| word(&ByteSize(bytes).to_string())),
+        )
         .maybe("checkpoint", checkpoint)
         .with("restart", restart(&job.restart))
         .maybe(
@@ -443,7 +453,7 @@ fn sink(sink: &Sink) -> Out {
         .into()
 }
 
-fn is_secret(key: &str) -> bool {
+pub(super) fn is_secret(key: &str) -> bool {
     let key: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
     let key = key.to_ascii_lowercase();
     SECRET_WORDS.iter().any(|word| key.contains(word))

@@ -69,6 +69,19 @@ impl Failure {
                     "give the source a `key:` that every record has, or leave such records out with `null_key: skip` under `{operator}`"
                 ))
             }
+            task::Error::Memory {
+                operator,
+                subtask,
+                outgrown,
+            } => {
+                failure.permanent = true;
+                let title = format!(
+                    "operator `{operator}` subtask {subtask} outgrew the memory for state; the job failed"
+                );
+                Diagnostic::error("W0405", title)
+                    .note(outgrown.to_string())
+                    .help("raise `memory`, and with it that of the container or machine; or keep less: a time to live, state that is cleared")
+            }
             task::Error::Source { source_id, error } => {
                 failure.permanent = !matches!(error, source::Error::Io { .. });
                 start::source_problem(source_id, error)

@@ -4,11 +4,15 @@
 //! [`crate::checkpoint::Driver`], started by [`crate::attempt`] and supervised by `supervise`; between two stands the restart
 //! strategy. All the while it is on display in [`crate::control`].
 
+mod compatible;
+mod counted;
+mod drift;
 mod failure;
 mod guarantee;
 mod outputs;
 mod own;
 mod restore;
+mod room;
 mod snapshots;
 mod summary;
 mod supervise;
@@ -23,19 +27,25 @@ use weir_operator::Engine;
 
 use crate::attempt::{Beginning, Blueprint};
 use crate::checkpoint::manifest::Identity;
-use crate::checkpoint::{self, Driver, Ownership, Refusal, Verdict};
+use crate::checkpoint::{self, Driver, Manifest, Ownership, Refusal, Verdict};
+use crate::clock::{ProcessingClock, Reading};
 use crate::control::board::Stage;
 use crate::control::{self, Board, Control};
 use crate::diagnostic::{self, Diagnostic, ExitCode};
-use crate::job::model::{CheckpointSettings, Job, Restart};
+use crate::job::model::{CheckpointSettings, Job, Restart, SinkConnector};
+use crate::memory::StateBudget;
 use crate::metrics::Origins;
 use crate::progress::Progress;
-use crate::restart::{Decision, Restarts};
+use crate::restart::Decision;
 use crate::signals::Requests;
 use crate::stages::Costs;
+use crate::units::ByteSize;
 use crate::{clock, log, start};
+use counted::CountedRestarts;
+use drift::Drift;
 use failure::Failure;
 pub use guarantee::Guarantee;
+use room::Room;
 pub use summary::Totals;
 use supervise::{Ended, Supervisor};
 
@@ -46,6 +56,8 @@ pub struct Options {
     pub fresh: bool,
     /// With `fresh`: although committed output stays beside the new one.
     pub accept_duplicates: bool,
+    /// The wall clock is right, whatever the last checkpoint says.
+    pub accept_clock: bool,
     /// The data directory, if not the default.
     pub data_dir: Option<PathBuf>,
     /// Show progress on a terminal.
@@ -159,12 +171,11 @@ pub fn run(job: Job, options: &Options, requests: Requests) -> Result<Report, Re
     let guarantee =
         Guarantee::of(&job).map_err(|problem| Refused::one(problem, ExitCode::InvalidJob))?;
     let mut ownership = own::data_dir(&job, &data_dir, guarantee.checkpoints())?;
-    let settings = job.checkpoint.clone().unwrap_or_default();
     let place = control::Place {
         data_dir: ownership.is_some().then_some(&data_dir),
         checkpoint_dir: guarantee
             .checkpoints()
-            .then(|| own::checkpoint_dir(&settings, &data_dir)),
+            .then(|| start::checkpoint_dir(&job, &data_dir)),
         metrics: options.metrics.or(job.metrics),
     };
     let Requests {
@@ -208,10 +219,12 @@ fn on_display(
     let _ticker =
         Ticker::start(&engine).map_err(|error| internal("cannot start a thread", error))?;
     let parallelism = start::parallelism(&job);
-    let checked = start::check(&job, &engine, parallelism).map_err(|problems| Refused {
-        problems,
-        code: ExitCode::InvalidJob,
-    })?;
+    let checkpoints = start::checkpoint_dir(&job, data_dir);
+    let checked =
+        start::check(&job, &engine, parallelism, &checkpoints).map_err(|problems| Refused {
+            problems,
+            code: ExitCode::InvalidJob,
+        })?;
     start::warn_of_cache(checked.operators.iter().map(|loaded| &loaded.component));
     start::check_directories(&job, true).map_err(|problems| Refused {
         problems,
@@ -223,6 +236,8 @@ fn on_display(
         operators: checked.operators,
         state_files: None,
         blocking: guarantee.blocks(),
+        memory: Arc::new(StateBudget::new(job.memory)),
+        clock: Arc::new(ProcessingClock::new()),
         job,
     };
     let Some(ownership) = ownership.as_mut().filter(|_| guarantee.checkpoints()) else {
@@ -236,13 +251,25 @@ fn on_display(
     } else {
         Restart::None
     };
-    let mut restarts = Restarts::new(strategy, clock::wall_millis().unsigned_abs());
-    let began = clock::now();
+    let mut restarts = CountedRestarts::open(strategy, data_dir, options.fresh);
     let mut progress = Progress::new(options.progress);
+    let watched = written_to(&blueprint.job, data_dir);
     let mut attempts = 0_u64;
+    let mut drift = Drift::default();
     loop {
+        if attempts > 0 {
+            drift.look(&blueprint.job, &blueprint.operators);
+        }
         board.stage(Stage::Recovering);
-        let begun = recover(&mut driver, &identity, &mut blueprint, &guarantee, board);
+        let resume_clock = attempts == 0 && !options.accept_clock;
+        let begun = recover(
+            &mut driver,
+            &identity,
+            &mut blueprint,
+            &guarantee,
+            board,
+            resume_clock,
+        );
         attempts += 1;
         let failure = match begun {
             // At the first start whoever started it should know at once; later it may come back.
@@ -252,11 +279,14 @@ fn on_display(
             Err(refused) => return Err(refused),
             Ok(Begun::Finished(report)) => return Ok(report),
             Ok(Begun::Attempt(beginning, setup)) => {
+                // Each attempt's sources begin unpaused.
+                let mut room = Room::new(watched.clone(), settings.reserve);
                 let supervisor = Supervisor {
                     blueprint: Arc::new(blueprint),
                     settings: &settings,
                     stop,
                     progress: &mut progress,
+                    room: &mut room,
                     restarts: &mut restarts,
                     board,
                 };
@@ -284,12 +314,15 @@ fn on_display(
                 }
             }
         };
-        let decision = restarts.failed(
-            clock::now().saturating_duration_since(began),
-            &failure.failed(),
-        );
-        match decision {
-            Decision::GiveUp(why) => return Err(failure.give_up(&why)),
+        match restarts.failed(&failure.failed()) {
+            Decision::GiveUp(why) => {
+                let refused = failure.give_up(&why);
+                // Another host that has the job now may count in this very file.
+                if refused.code != ExitCode::OwnedElsewhere {
+                    restarts.gave_up();
+                }
+                return Err(refused);
+            }
             Decision::Restart { after, in_a_row } => {
                 failure.warn(after, in_a_row);
                 board.restarting(failure.summary(), in_a_row, after);
@@ -327,12 +360,13 @@ fn volatile(
         splits,
     };
     let mut progress = Progress::new(options.progress);
-    let mut restarts = Restarts::new(Restart::None, 0);
+    let mut restarts = CountedRestarts::none();
     let supervisor = Supervisor {
         blueprint: Arc::new(blueprint),
         settings: &CheckpointSettings::default(),
         stop,
         progress: &mut progress,
+        room: &mut Room::new(Vec::new(), None),
         restarts: &mut restarts,
         board,
     };
@@ -340,6 +374,16 @@ fn volatile(
         Ended::Report(report) => Ok(*report),
         Ended::Failed { failure, .. } => Err(failure.without_checkpoints()),
     }
+}
+
+/// The directories that the job writes to.
+fn written_to(job: &Job, data_dir: &Path) -> Vec<PathBuf> {
+    let mut dirs = vec![start::checkpoint_dir(job, data_dir), data_dir.to_owned()];
+    dirs.extend(job.sinks.iter().filter_map(|sink| match &sink.connector {
+        SinkConnector::File { dir, .. } => Some(dir.clone()),
+        SinkConnector::Stdout | SinkConnector::Blackhole => None,
+    }));
+    dirs
 }
 
 /// What a recovery led to.
@@ -353,13 +397,35 @@ enum Begun {
     ),
 }
 
-/// Recovers: who we are, where the job stands, what its sources go on from.
+/// Whether the state of a checkpoint can fit into memory at all: in there it takes more room than in its files.
+fn fits(manifest: &Manifest, memory: &StateBudget) -> Result<(), Refused> {
+    // Files that build on each other hold about twice the state at most.
+    let bytes = manifest.files().map(|file| file.bytes).sum::<u64>() / 2;
+    if bytes <= memory.limit() {
+        return Ok(());
+    }
+    let title = format!(
+        "the state of checkpoint {} does not fit into memory: it is {} at least, and the limit is {} (three quarters of `memory`)",
+        manifest.n,
+        ByteSize(bytes).rounded(),
+        ByteSize(memory.limit()).rounded()
+    );
+    let problem = Diagnostic::error("W0405", title).help(format!(
+        "set `memory` to {} or more, or give the container or machine more than that",
+        // In memory it takes about twice as much.
+        ByteSize((bytes / 3).saturating_mul(8)).rounded()
+    ));
+    Err(Refused::one(problem, ExitCode::StartRefused))
+}
+
+/// Recovers: who we are, where the job stands, what its sources go on from; with `resume_clock`, what time it is.
 fn recover(
     driver: &mut Driver,
     identity: &Identity,
     blueprint: &mut Blueprint,
     guarantee: &Guarantee,
     board: &Board,
+    resume_clock: bool,
 ) -> Result<Begun, Refused> {
     let recovered = driver.recover(clock::wall_millis())?;
     let restored = recovered.manifest.as_ref().map(|manifest| {
@@ -382,12 +448,28 @@ fn recover(
             n,
         )));
     }
+    // What attempts that failed have written must not add up.
+    if let Err(error) = driver.collect(recovered.confirmed) {
+        log::warn(&format!(
+            "what earlier attempts left could not be removed, trying again after the next checkpoint: {error}"
+        ));
+    }
     if let Some(manifest) = &recovered.manifest {
-        restore::compatible(&blueprint.job, manifest).map_err(|problems| Refused {
-            problems,
-            code: ExitCode::StartRefused,
-        })?;
-        restore::log_changed_components(&blueprint.job, &blueprint.operators, manifest);
+        let (job, components) = (&blueprint.job, &identity.components);
+        compatible::compatible(job, components, manifest, &driver.location()).map_err(
+            |problems| Refused {
+                problems,
+                code: ExitCode::StartRefused,
+            },
+        )?;
+        compatible::log_changed(components, manifest);
+        fits(manifest, &blueprint.memory)?;
+        if resume_clock {
+            blueprint.clock.resume(Reading {
+                wall: manifest.taken_at,
+                processing: manifest.processing_time,
+            });
+        }
     }
     let (splits, origins) = restore::splits(&blueprint.job, recovered.manifest.as_ref())?;
     blueprint.state_files = Some(driver.state_files());

@@ -1,22 +1,19 @@
 //! Taking hold of what belongs to a job: its data directory and its checkpoint storage.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{Options, Refused, outputs};
 use crate::attempt::Blueprint;
 use crate::checkpoint::manifest::{Identity, SinkEntry};
-use crate::checkpoint::{self, CheckpointStorage, Driver, LocalDirectory, Ownership, Refusal};
+use crate::checkpoint::{
+    self, CheckpointStorage, ComponentEntry, ComponentFiles, Driver, LocalDirectory, Ownership,
+    Refusal,
+};
 use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::job::model::{CheckpointSettings, Job, SinkConnector};
-use crate::log;
-
-/// Where checkpoints go.
-pub(super) fn checkpoint_dir(settings: &CheckpointSettings, data_dir: &Path) -> PathBuf {
-    let default = || data_dir.join("checkpoints");
-    settings.dir.clone().unwrap_or_else(default)
-}
+use crate::{log, start};
 
 /// Creates the data directory and locks it. A job without checkpoints does without, if need be, and without a control socket then.
 pub(super) fn data_dir(
@@ -69,7 +66,7 @@ pub(super) fn storage(
     ownership: &mut Ownership,
 ) -> Result<(Driver, Identity), Refused> {
     let job = &blueprint.job;
-    let dir = checkpoint_dir(settings, data_dir);
+    let dir = start::checkpoint_dir(job, data_dir);
     let storage = LocalDirectory::open(&dir).map_err(|error| {
         let title = format!("cannot open checkpoint storage {}: {error}", dir.display());
         let problem =
@@ -91,10 +88,8 @@ pub(super) fn storage(
         sinks: sinks.collect(),
         components: components
             .map(|(operator, loaded)| {
-                (
-                    operator.id.to_string(),
-                    loaded.component.sha256().to_owned(),
-                )
+                let entry = ComponentEntry::of(&loaded.component, &loaded.description);
+                (operator.id.to_string(), entry)
             })
             .collect::<BTreeMap<_, _>>(),
     };
@@ -107,6 +102,12 @@ pub(super) fn storage(
         storage,
         Box::new(outputs::FileOutputs),
         identity.clone(),
+        ComponentFiles::new(
+            blueprint
+                .operators
+                .iter()
+                .map(|loaded| loaded.bytes.clone()),
+        ),
         asked,
         settings.retain,
     );

@@ -1,80 +1,14 @@
-//! What a job goes on from: splits of its sources, and whether a manifest fits the job.
+//! What a job's sources go on from.
 
 use std::sync::Arc;
 
 use super::Refused;
-use crate::attempt::LoadedOperator;
 use crate::checkpoint::Manifest;
-use crate::diagnostic::{Diagnostic, ExitCode};
+use crate::diagnostic::ExitCode;
 use crate::job::model::{Job, SourceConnector};
 use crate::metrics::Origins;
 use crate::source::{self, SplitState};
 use crate::{log, start};
-
-/// Whether everything that the manifest holds has a place in the job.
-///
-/// # Errors
-/// Sources and operators that are gone, each named.
-pub(super) fn compatible(job: &Job, manifest: &Manifest) -> Result<(), Vec<Diagnostic>> {
-    let gone = |what: &str, id: &str, held: &str| {
-        let title = format!(
-            "checkpoint {} holds {held} of {what} `{id}`, which the job does not have",
-            manifest.n
-        );
-        Diagnostic::error("W0526", title).help(format!(
-            "give the {what} its id back, or move output and checkpoints away and start over"
-        ))
-    };
-    let sources = manifest
-        .sources
-        .iter()
-        .filter(|entry| {
-            !job.sources
-                .iter()
-                .any(|source| source.id.as_str() == entry.id)
-        })
-        .map(|entry| gone("source", &entry.id, "the position"));
-    let operators = manifest
-        .operators
-        .iter()
-        .filter(|entry| {
-            entry
-                .subtasks
-                .iter()
-                .any(|subtask| !subtask.files.is_empty())
-        })
-        .filter(|entry| {
-            !job.operators
-                .iter()
-                .any(|operator| operator.id.as_str() == entry.id)
-        })
-        .map(|entry| gone("operator", &entry.id, "state"));
-    let problems: Vec<_> = sources.chain(operators).collect();
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(problems)
-    }
-}
-
-/// Says which operators run other code than the checkpoint was taken with.
-pub(super) fn log_changed_components(job: &Job, operators: &[LoadedOperator], manifest: &Manifest) {
-    for (operator, loaded) in job.operators.iter().zip(operators) {
-        let now = loaded.component.sha256();
-        if let Some(then) = manifest.components.get(operator.id.as_str())
-            && then != now
-        {
-            let short = |digest: &str| digest.chars().take(12).collect::<String>();
-            log::info(&format!(
-                "operator `{}` runs another component than at checkpoint {}: {}… then, {}… now",
-                operator.id,
-                manifest.n,
-                short(then),
-                short(now)
-            ));
-        }
-    }
-}
 
 /// The splits of every source, in the order of the job: those of the manifest, or found now where it has none; and their names.
 ///

@@ -6,7 +6,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::Report;
+use super::counted::CountedRestarts;
 use super::failure::Failure;
+use super::room::{Change, Room};
 use super::snapshots::{Handover, SnapshotThread};
 use super::summary::{self, Ending, Totals};
 use crate::attempt::{Attempt, Beginning, Blueprint, TaskEvent};
@@ -19,7 +21,6 @@ use crate::job::model::CheckpointSettings;
 use crate::log::{Level, Line};
 use crate::metrics::Origins;
 use crate::progress::{Progress, Sample};
-use crate::restart::Restarts;
 use crate::{clock, log};
 
 /// How often a request to stop is looked for.
@@ -64,8 +65,10 @@ pub(super) struct Supervisor<'a> {
     pub(super) stop: &'a mpsc::Receiver<Duration>,
     /// The progress line.
     pub(super) progress: &'a mut Progress,
+    /// Asked whether there is room for checkpoints.
+    pub(super) room: &'a mut Room,
     /// Told of confirmed checkpoints.
-    pub(super) restarts: &'a mut Restarts,
+    pub(super) restarts: &'a mut CountedRestarts,
     /// Where it says how it stands.
     pub(super) board: &'a Board,
 }
@@ -279,6 +282,22 @@ impl Supervisor<'_> {
                 }
                 more_impatient(stopping, within);
             }
+            if let Some(complaint) = self.blueprint.clock.complaint() {
+                log::warn(&format!("[W0528] {complaint}"));
+            }
+            if coordination.is_some()
+                && let Some(change) = self.room.look(clock::now())
+            {
+                for (_, control) in &attempt.sources {
+                    control.pause(matches!(change, Change::Low(_)));
+                }
+                events.push_back(match change {
+                    Change::Low(what) => Event::Held {
+                        why: format!("too little {what}"),
+                    },
+                    Change::Enough => Event::Released,
+                });
+            }
             if let Some(coordination) = coordination {
                 while let Some(event) = events.pop_front() {
                     let now = clock::now().saturating_duration_since(began);
@@ -336,7 +355,7 @@ impl Supervisor<'_> {
             }
             Action::StoreManifest { manifest } => {
                 coordination.since.get_or_insert_with(clock::now);
-                events.push_back(driver.store_manifest(*manifest, clock::wall_millis()));
+                events.push_back(driver.store_manifest(*manifest, self.blueprint.clock.reading()));
             }
             Action::CommitSlot { n, digest } => events.push_back(driver.commit(n, digest)),
             Action::Publish { n, parts } => {

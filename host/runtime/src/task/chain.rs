@@ -276,7 +276,7 @@ impl Chain {
             return Ok(());
         };
         operator.environment().state.end_advance();
-        Ok(())
+        operator.count_memory()
     }
 
     /// When the next processing-time timer is due, in wall-clock milliseconds.

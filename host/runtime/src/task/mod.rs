@@ -14,6 +14,7 @@ use weir_operator::CallError;
 
 use crate::channel::{Barrier, Closed};
 use crate::checkpoint::OperatorSnapshot;
+use crate::memory::Outgrown;
 use crate::sink::Prepared;
 use crate::source::SplitState;
 use crate::{sink, source as connector};
@@ -75,6 +76,16 @@ pub enum Error {
         subtask: u16,
         /// What happened.
         error: weir_state::Error,
+    },
+    /// State does not fit into memory.
+    #[error("operator `{operator}` subtask {subtask}: {outgrown}")]
+    Memory {
+        /// The operator.
+        operator: String,
+        /// Its subtask.
+        subtask: u16,
+        /// What it holds, and what it may.
+        outgrown: Outgrown,
     },
     /// A record with a null key reached a keyed input.
     #[error("operator `{operator}`: a record without a key reached its keyed input")]

@@ -15,8 +15,9 @@ use super::chain::Outlet;
 use super::environment::{CallRows, OperatorEnvironment};
 use crate::batch::{Batch, NO_TIME};
 use crate::checkpoint::OperatorSnapshot;
-use crate::clock;
+use crate::clock::{self, ProcessingClock};
 use crate::job::model::{ErrorPolicy, NullKey};
+use crate::memory::StateAccount;
 use crate::metrics::{Counters, Origins};
 use crate::stages::{Stage, Stages};
 
@@ -56,6 +57,10 @@ pub struct OperatorNode {
     pub finished: bool,
     /// Whether records are counted against the watermark: right behind a source, so that each is judged once.
     pub counts_late: bool,
+    /// What it holds of the memory for state.
+    pub account: StateAccount,
+    /// The time that calls are told.
+    pub clock: Arc<ProcessingClock>,
     /// What it counts.
     pub counters: Arc<Counters>,
     /// Where its time goes.
@@ -81,7 +86,7 @@ impl OperatorNode {
     }
 
     fn now(&mut self) -> Now {
-        let processing_time = clock::wall_millis();
+        let processing_time = self.clock.read();
         self.environment().processing_time = processing_time;
         Now {
             watermark: self.watermark,
@@ -124,9 +129,23 @@ impl OperatorNode {
             return Ok(());
         }
         match self.call(input, batch)? {
-            Ok(()) if self.environment().rejected.is_empty() => Ok(()),
-            outcome => self.isolate(input, outcome, origins),
+            Ok(()) if self.environment().rejected.is_empty() => {}
+            outcome => self.isolate(input, outcome, origins)?,
         }
+        self.count_memory()
+    }
+
+    /// Counts what its state takes up.
+    ///
+    /// # Errors
+    /// [`Error::Memory`]: all state together no longer fits.
+    pub fn count_memory(&mut self) -> Result<(), Error> {
+        let stats = self.environment().state.stats();
+        self.account.count(stats).map_err(|outgrown| Error::Memory {
+            operator: self.id.clone(),
+            subtask: self.subtask,
+            outgrown,
+        })
     }
 
     /// Calls the guest with a batch, which the environment keeps meanwhile for its outputs to inherit from. The inner error is the

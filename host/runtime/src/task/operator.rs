@@ -1,13 +1,14 @@
 //! The task of an operator chain: inbox, alignment and watermarks around a [`Chain`].
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::chain::Chain;
 use super::{Error, Step, Task};
 use crate::align::Alignment;
 use crate::channel::{Element, Inbox, Received};
-use crate::clock;
+use crate::clock::{self, ProcessingClock};
 use crate::watermark::{Merged, WatermarkMerge};
 
 /// Rows of frozen state that are collected after each element: about as long as a full batch takes.
@@ -23,19 +24,21 @@ pub struct OperatorTask {
     merge: WatermarkMerge,
     /// Number of the checkpoint after the last barrier: what is staged at the end carries it.
     next_n: u64,
+    clock: Arc<ProcessingClock>,
     /// What is complete and was not reported yet.
     complete: VecDeque<Step>,
 }
 
 impl OperatorTask {
     /// A task over `chain`, whose channel i feeds input `inputs[i]` of its head. `blocking` alignment is for exactly once;
-    /// `next_n` is the number of the attempt's first checkpoint.
+    /// `next_n` is the number of the attempt's first checkpoint. Processing-time timers fire by `clock`.
     pub fn new(
         inbox: Inbox,
         inputs: Vec<u32>,
         chain: Chain,
         blocking: bool,
         next_n: u64,
+        clock: Arc<ProcessingClock>,
     ) -> OperatorTask {
         OperatorTask {
             alignment: Alignment::new(inputs.len(), blocking),
@@ -44,6 +47,7 @@ impl OperatorTask {
             inputs,
             chain,
             next_n,
+            clock,
             complete: VecDeque::new(),
         }
     }
@@ -134,9 +138,9 @@ impl OperatorTask {
         let Some(next) = self.chain.next_processing_timer() else {
             return Ok(None);
         };
-        let wall = clock::wall_millis();
-        if next <= wall {
-            self.chain.fire_processing_timers(wall)?;
+        let time = self.clock.read();
+        if next <= time {
+            self.chain.fire_processing_timers(time)?;
             self.chain.flush(true)?;
         }
         let Some(next) = self.chain.next_processing_timer() else {
@@ -144,7 +148,7 @@ impl OperatorTask {
         };
         // At least a millisecond, so that a timer that sets itself again for "now" does not keep the inbox waiting; at most a second, so
         // that a wall clock that was moved is noticed.
-        let millis = next.saturating_sub(wall).clamp(1, 1_000);
+        let millis = next.saturating_sub(time).clamp(1, 1_000);
         Ok(Some(
             clock::now() + Duration::from_millis(millis.unsigned_abs()),
         ))

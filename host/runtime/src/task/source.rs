@@ -30,6 +30,8 @@ pub struct SourceControl {
     /// Whether there are orders: looked at once a step, without the lock.
     pending: AtomicBool,
     waits: Arc<Waits>,
+    /// Whether to read nothing for now.
+    paused: AtomicBool,
 }
 
 #[derive(Default)]
@@ -61,6 +63,11 @@ impl SourceControl {
     /// Ends the task without further output.
     pub fn close(&self) {
         self.change(|orders| orders.closed = true);
+    }
+
+    /// Stops reading, or goes on. Barriers are obeyed all the same.
+    pub fn pause(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Relaxed);
     }
 
     /// Waits up to `wait` for an order.
@@ -472,6 +479,11 @@ impl Task for SourceTask {
         }
         if self.stopped {
             self.control.wait(Duration::from_secs(1));
+            return Ok(Step::Continue);
+        }
+        if self.control.paused.load(Ordering::Relaxed) {
+            self.outlets.flush(false)?;
+            self.control.wait(IDLE_WAIT);
             return Ok(Step::Continue);
         }
         let now = clock::now();

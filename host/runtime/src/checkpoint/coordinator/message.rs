@@ -100,6 +100,14 @@ pub enum Event {
     },
     /// The user wants a clean stop.
     Stop,
+    /// No checkpoint can be taken for now: sources have been paused. One that is being aligned is given up; until [`Event::Released`]
+    /// only those are begun that end the job, and [`Failure::NoCheckpoint`] is not counted for.
+    Held {
+        /// Why.
+        why: String,
+    },
+    /// Checkpoints can be taken again; one is begun at once.
+    Released,
 }
 
 /// A checkpoint being taken, for whoever asks what it waits for.
@@ -148,7 +156,7 @@ pub enum Action {
     },
     /// Create this manifest durably, then answer with [`Event::ManifestStored`] or [`Event::ManifestFailed`].
     StoreManifest {
-        /// All of it but `taken_at`.
+        /// All of it but the times.
         manifest: Box<Manifest>,
     },
     /// Create the next slot of the log as the commit of `n`, then answer with [`Event::Committed`], [`Event::TakenOver`] or

@@ -128,6 +128,8 @@ fn event(what: &str, tasks: &Coordinator) -> Event {
     match words[0] {
         "tick" => Event::Tick,
         "stop" => Event::Stop,
+        "hold" => Event::Held { why: why() },
+        "release" => Event::Released,
         "ack" => Event::Ack {
             n: number(1),
             task: task(words[2]),
@@ -574,6 +576,74 @@ fn a_stop_when_everything_has_ended_finishes() {
         4 stored 1    -> commit 1
         4 committed 1 -> publish 1 []
         4 published 1 -> collect 1 | finished 1
+        ",
+    );
+}
+
+#[test]
+fn held_no_checkpoint_is_begun_and_none_is_missed_until_it_is_released() {
+    transcript(
+        "in*",
+        "
+        10 tick        -> barrier 1
+        10 ack 1 in    -> store 1 after 0 in@1 []
+        10 stored 1    -> commit 1
+        10 committed 1 -> publish 1 []
+        11 published 1 -> collect 1
+        15 hold        -> collect 1
+        15 deadline?   -> never
+        20 tick        ->
+        400 tick       ->
+        500 release    -> barrier 2
+        500 deadline?  -> 560
+        501 ack 2 in   -> store 2 after 1 in@2 []
+        501 unstored 2 -> checkpoint 2 failed (1 in a row; last good 8m11s ago; the job fails at 5m); disk full
+        501 deadline?  -> 510
+        ",
+    );
+}
+
+#[test]
+fn a_checkpoint_that_is_being_aligned_is_given_up_when_it_is_held_and_one_behind_that_is_not() {
+    transcript(
+        "in*",
+        "
+        10 tick        -> barrier 1
+        11 hold        -> checkpoint 1 failed (1 in a row; last good 11s ago; the job fails at 5m); disk full; waiting for in
+        12 ack 1 in [x] ->
+        20 tick        ->
+        30 release     -> barrier 2
+        31 ack 2 in    -> store 2 after 0 in@2 [x]
+        31 hold        ->
+        32 stored 2    -> commit 2
+        32 committed 2 -> publish 2 [x]
+        33 published 2 -> collect 2
+        50 tick        ->
+        ",
+    );
+}
+
+#[test]
+fn held_a_job_still_stops_and_still_ends() {
+    transcript(
+        "in*",
+        "
+        3 hold          ->
+        4 stop          -> barrier 1 last
+        5 ack 1 in [x]  -> store 1 after 0 in@1 [x]
+        5 stored 1      -> commit 1
+        5 committed 1   -> publish 1 [x]
+        5 published 1   -> collect 1 | stopped 1
+        ",
+    );
+    transcript(
+        "in*",
+        "
+        3 hold          ->
+        4 end in [x]    -> store 1 after 0 finished in@end [x]
+        4 stored 1      -> commit 1
+        4 committed 1   -> publish 1 [x]
+        4 published 1   -> collect 1 | finished 1
         ",
     );
 }

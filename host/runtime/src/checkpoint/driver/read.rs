@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::LocalDirectory;
+use crate::checkpoint::component::ComponentName;
 use crate::checkpoint::log::{Defect, Log, Slot};
 use crate::checkpoint::manifest::{Manifest, ManifestId};
 use crate::checkpoint::recovery::{Owner, Seen};
@@ -158,4 +161,38 @@ pub(super) fn manifests(storage: &dyn CheckpointStorage) -> io::Result<Vec<Seen>
         seen.push(Seen { id, contents });
     }
     Ok(seen)
+}
+
+/// A component that checkpoint storage keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptComponent {
+    /// The checkpoint that was taken with it.
+    pub n: u64,
+    /// Its file.
+    pub file: PathBuf,
+}
+
+/// The component that `operator` of `job` had at the newest commit in the checkpoint storage at `dir`, if it is still there. For a
+/// message only: nothing is locked or written, and whatever is wrong is for a start to say.
+pub fn kept_component(dir: &Path, job: &str, operator: &str) -> Option<KeptComponent> {
+    let storage = LocalDirectory::look(dir).ok()??;
+    if owner(&storage).ok()? != Owner::Job(job.to_owned()) {
+        return None;
+    }
+    let log = log(&storage).ok()?.ok()?;
+    let commit = log.newest_commit()?;
+    let id = ManifestId {
+        n: commit.n,
+        attempt: commit.attempt,
+    };
+    let manifest = Manifest::decode(id, &storage.get(&Key::manifest(id)).ok()??).ok()?;
+    let key = Key::component(ComponentName {
+        attempt: manifest.attempt,
+        digest: manifest.components.get(operator)?.sha256,
+    });
+    storage.size(&key).ok()??;
+    Some(KeptComponent {
+        n: manifest.n,
+        file: storage.root().join(key.as_str()),
+    })
 }

@@ -31,6 +31,16 @@ struct Temporary {
     next: AtomicU64,
 }
 
+impl Temporary {
+    /// Process ids repeat (containers all have pid 1), so a random number tells two hosts on one directory apart.
+    fn new() -> io::Result<Temporary> {
+        Ok(Temporary {
+            prefix: format!("{TEMPORARY}{:032x}-", random_bits()?),
+            next: AtomicU64::new(0),
+        })
+    }
+}
+
 impl LocalDirectory {
     /// Opens `root`, and creates it and its folders where they are missing.
     ///
@@ -45,15 +55,25 @@ impl LocalDirectory {
         for folder in Folder::ALL {
             create_dir(&root.join(folder.name()))?;
         }
-        // Process ids repeat (containers all have pid 1), so a random number tells two hosts on one directory apart.
-        let temporary = Temporary {
-            prefix: format!("{TEMPORARY}{:032x}-", random_bits()?),
-            next: AtomicU64::new(0),
-        };
         Ok(LocalDirectory {
             root,
-            temporary: Arc::new(temporary),
+            temporary: Arc::new(Temporary::new()?),
         })
+    }
+
+    /// Opens `root` to look at it, as it is: nothing is created. `None` if it is not there.
+    ///
+    /// # Errors
+    /// The system has no randomness.
+    pub fn look(root: impl Into<PathBuf>) -> io::Result<Option<LocalDirectory>> {
+        let root = root.into();
+        if !root.is_dir() {
+            return Ok(None);
+        }
+        Ok(Some(LocalDirectory {
+            root,
+            temporary: Arc::new(Temporary::new()?),
+        }))
     }
 
     /// The directory.
@@ -256,6 +276,8 @@ mod tests {
 
     use super::*;
 
+    const FOLDERS: [&str; 4] = ["components", "log", "manifests", "state"];
+
     fn storage() -> (tempfile::TempDir, LocalDirectory) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let storage = LocalDirectory::open(dir.path().join("a/b")).expect("it opens");
@@ -287,7 +309,7 @@ mod tests {
             Created::Taken
         );
         assert_eq!(storage.get(&key).expect("read"), Some(b"one".to_vec()));
-        assert_eq!(names(storage.root()), ["log", "manifests", "state"]);
+        assert_eq!(names(storage.root()), FOLDERS);
         assert_eq!(storage.list(Folder::Log).expect("listed").len(), 1);
     }
 
@@ -339,9 +361,24 @@ mod tests {
         fs::write(storage.root().join(".tmp-1-2-3"), b"dead").expect("written");
         storage.sweep().expect("swept");
         // Our own unfinished write survives the sweep, the dead host's does not.
-        assert_eq!(names(storage.root()).len(), 4);
+        assert_eq!(names(storage.root()).len(), FOLDERS.len() + 1);
         drop(upload);
-        assert_eq!(names(storage.root()), ["log", "manifests", "state"]);
+        assert_eq!(names(storage.root()), FOLDERS);
+    }
+
+    #[test]
+    fn looking_creates_nothing() {
+        let (_dir, storage) = storage();
+        assert!(
+            LocalDirectory::look(storage.root().join("no"))
+                .expect("looked")
+                .is_none()
+        );
+        fs::remove_dir(storage.root().join("components")).expect("removed");
+        let looked = LocalDirectory::look(storage.root()).expect("looked");
+        let looked = looked.expect("there");
+        assert_eq!(looked.get(&Key::owner()).expect("read"), None);
+        assert_eq!(names(storage.root()), FOLDERS[1..]);
     }
 
     #[test]

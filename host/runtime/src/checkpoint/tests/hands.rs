@@ -11,9 +11,10 @@ use crate::checkpoint::manifest::{Header, Identity, Manifest, ManifestId, SinkEn
 use crate::checkpoint::outputs::Adoption;
 use crate::checkpoint::state_file::Label;
 use crate::checkpoint::{
-    Driver, LocalDirectory, OperatorSnapshot, Options, Outputs, PartFound, Recovered, Refusal,
-    SourceSnapshot, TaskSnapshot, Verdict,
+    ComponentEntry, ComponentFiles, Driver, LocalDirectory, OperatorSnapshot, Options, Outputs,
+    PartFound, Recovered, Refusal, SourceSnapshot, TaskSnapshot, Verdict,
 };
+use crate::clock::Reading;
 use crate::sink::StagedPart;
 use crate::source::SplitState;
 
@@ -103,6 +104,12 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
+/// When manifests are written.
+const NOW: Reading = Reading {
+    wall: 2_000,
+    processing: 2_000,
+};
+
 /// The names that a reader of the output sees.
 fn visible(dir: &Path) -> Vec<String> {
     names(dir)
@@ -139,6 +146,7 @@ fn files_under(dir: &Path) -> Vec<PathBuf> {
 struct Place {
     root: tempfile::TempDir,
     identity: Identity,
+    component: Option<Arc<[u8]>>,
 }
 
 /// A process: a driver and what it recovered.
@@ -161,7 +169,11 @@ impl Place {
             }],
             components: BTreeMap::new(),
         };
-        Place { root, identity }
+        Place {
+            root,
+            identity,
+            component: None,
+        }
     }
 
     fn checkpoints(&self) -> PathBuf {
@@ -178,6 +190,7 @@ impl Place {
             Arc::new(storage),
             Box::new(Files),
             self.identity.clone(),
+            ComponentFiles::new(self.component.clone()),
             options,
             3,
         )
@@ -284,7 +297,7 @@ impl Process {
     }
 
     fn store(&mut self, manifest: &Manifest) -> crate::checkpoint::snapshot::Digest {
-        match self.driver.store_manifest(manifest.clone(), 2_000) {
+        match self.driver.store_manifest(manifest.clone(), NOW) {
             Event::ManifestStored { digest, .. } => digest,
             other => panic!("{other:?}"),
         }
@@ -761,7 +774,7 @@ fn a_directory_emptied_under_a_running_job_fails_its_checkpoints_and_is_not_rebu
     let mut process = place.start();
     let manifest = process.prepare(&place, false);
     fs::remove_dir_all(place.checkpoints()).expect("removed");
-    let event = process.driver.store_manifest(manifest, 2_000);
+    let event = process.driver.store_manifest(manifest, NOW);
     assert!(
         matches!(event, Event::ManifestFailed { n: 2, .. }),
         "{event:?}"
@@ -781,4 +794,137 @@ fn a_witness_that_cannot_be_read_stops_the_job() {
     fs::write(place.out().join(".weir-flights.json"), "{").expect("written");
     let message = place.refused(PLAIN, "W0515");
     assert!(message.contains(".weir-flights.json"), "{message}");
+}
+
+fn component(contents: &[u8]) -> (Arc<[u8]>, ComponentEntry) {
+    let entry = ComponentEntry {
+        sha256: crate::checkpoint::Digest::of(contents),
+        inputs: BTreeMap::new(),
+        states: BTreeMap::new(),
+        timers: BTreeMap::new(),
+    };
+    (contents.into(), entry)
+}
+
+impl Place {
+    /// From now on the job runs this component.
+    fn runs(&mut self, contents: &[u8]) {
+        let (bytes, entry) = component(contents);
+        self.component = Some(bytes);
+        self.identity.components.insert("op".to_owned(), entry);
+    }
+
+    /// Contents of the components in checkpoint storage, by the attempts that stored them.
+    fn kept(&self) -> Vec<(u64, String)> {
+        let dir = self.checkpoints().join("components");
+        let kept = names(&dir).into_iter().map(|name| {
+            let attempt = name.split_once('-').expect("attempt and digest").0;
+            let contents = fs::read_to_string(dir.join(&name)).expect("text");
+            (attempt.parse().expect("a number"), contents)
+        });
+        kept.collect()
+    }
+}
+
+#[test]
+fn a_component_is_there_before_the_first_manifest_that_names_it() {
+    let mut place = Place::new();
+    place.runs(b"one");
+    place.start();
+    assert_eq!(place.kept(), [(1, "one".to_owned())]);
+    // A manifest that cannot have its components is not written.
+    let mut process = place.start();
+    let manifest = process.prepare(&place, false);
+    let dir = place.checkpoints().join("components");
+    fs::remove_dir_all(&dir).expect("removed");
+    let event = process.driver.store_manifest(manifest.clone(), NOW);
+    assert!(
+        matches!(&event, Event::ManifestFailed { n: 1, why } if why.contains("component")),
+        "{event:?}"
+    );
+    assert_eq!(files_under(&place.checkpoints().join("manifests")).len(), 1);
+    fs::create_dir(&dir).expect("created");
+    process.commit(&manifest);
+    process.publish(&manifest);
+    assert_eq!(place.kept(), [(2, "one".to_owned())]);
+}
+
+#[test]
+fn components_stay_as_long_as_a_retained_manifest_names_them() {
+    let mut place = Place::new();
+    place.runs(b"one");
+    let mut process = place.start();
+    (0..2).for_each(|_| process.checkpoint(&place));
+    place.runs(b"two");
+    let mut process = place.start();
+    process.checkpoint(&place);
+    let one_and_two = [(1, "one".to_owned()), (2, "two".to_owned())];
+    assert_eq!(place.kept(), one_and_two);
+    // Three are retained: the last one taken with `one` is the third from the end now.
+    process.checkpoint(&place);
+    assert_eq!(place.kept(), one_and_two);
+    process.checkpoint(&place);
+    assert_eq!(place.kept(), one_and_two[1..]);
+}
+
+#[test]
+fn an_attempt_that_was_replaced_deletes_no_component_that_its_successor_needs() {
+    let mut place = Place::new();
+    place.runs(b"same");
+    let mut first = place.start();
+    first.checkpoint(&place);
+    let mut old = place.start();
+    (0..4).for_each(|_| old.checkpoint(&place));
+    assert_eq!(place.kept(), [(2, "same".to_owned())]);
+    let mut new = place.start();
+    new.checkpoint(&place);
+    // It wakes up in the middle of a collection.
+    old.driver.collect(old.confirmed).expect("collected");
+    let both = [(2, "same".to_owned()), (3, "same".to_owned())];
+    assert_eq!(place.kept(), both);
+    (0..3).for_each(|_| new.checkpoint(&place));
+    assert_eq!(place.kept(), both[1..]);
+    old.driver.collect(old.confirmed).expect("collected");
+    assert_eq!(place.kept(), both[1..]);
+}
+
+#[test]
+fn a_kept_component_is_found_by_operator_and_nothing_is_made_up() {
+    use crate::checkpoint::kept_component;
+    let mut place = Place::new();
+    assert_eq!(kept_component(&place.checkpoints(), "flights", "op"), None);
+    assert!(!place.checkpoints().exists());
+    place.runs(b"one");
+    place.start().checkpoint(&place);
+    let kept = kept_component(&place.checkpoints(), "flights", "op").expect("kept");
+    assert_eq!(kept.n, 1);
+    assert_eq!(fs::read(&kept.file).expect("there"), b"one");
+    for (job, operator) in [("flights", "other"), ("other", "op")] {
+        assert_eq!(kept_component(&place.checkpoints(), job, operator), None);
+    }
+    fs::remove_file(&kept.file).expect("removed");
+    assert_eq!(kept_component(&place.checkpoints(), "flights", "op"), None);
+}
+
+#[test]
+fn what_attempts_that_failed_have_stored_does_not_add_up() {
+    let place = Place::after(1);
+    for _ in 0..3 {
+        let mut process = place.start();
+        process
+            .driver
+            .collect(process.confirmed)
+            .expect("collected");
+        // A state file, and no manifest that names it.
+        process.prepare(&place, false);
+        let files = names(&place.checkpoints().join("state"));
+        assert_eq!(files.len(), 2, "{files:?}");
+    }
+    let mut process = place.start();
+    process
+        .driver
+        .collect(process.confirmed)
+        .expect("collected");
+    assert_eq!(names(&place.checkpoints().join("state")).len(), 1);
+    assert_eq!(process.state().expect("undamaged"), "state at 1");
 }

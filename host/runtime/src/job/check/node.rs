@@ -122,6 +122,7 @@ impl Check<'_> {
             sha256,
             inputs: inputs?,
             config: raw.config.unwrap_or_default().to_string(),
+            config_places: super::config::places(self.tree, id),
             parallelism: self.parallelism(&path("parallelism"), raw.parallelism),
             null_key: match raw.null_key {
                 None | Some(NullKeyName::Fail) => NullKey::Fail,

@@ -17,8 +17,9 @@ job: flight-delays
 delivery: exactly-once
 parallelism: 2
 max_parallelism: 128
+memory: 2GiB
 state: {backend: memory}
-checkpoint: {dir: ./checkpoints, interval: 10s, timeout: 2m, fail_after: 8m, retain: 3}
+checkpoint: {dir: ./checkpoints, interval: 10s, timeout: 2m, fail_after: 8m, retain: 3, reserve: 512MiB}
 restart: {strategy: exponential, first: 1s, max: 2m, give_up_after: 10}
 
 sources:
@@ -123,12 +124,14 @@ fn the_shortest_job_has_the_documented_defaults() {
 #[test]
 fn a_job_with_everything() {
     let job = good(GOOD[1]);
+    assert_eq!(job.memory, Some(2 << 30));
     let checkpoint = job.checkpoint.expect("given");
     assert_eq!(checkpoint.dir, Some("/jobs/checkpoints".into()));
     assert_eq!(
         checkpoint,
         CheckpointSettings {
             dir: checkpoint.dir.clone(),
+            reserve: Some(512 << 20),
             ..Default::default()
         }
     );
@@ -217,7 +220,7 @@ fn a_job_with_everything() {
     assert_eq!(
         input.place,
         Place {
-            line: 25,
+            line: 26,
             column: 19
         }
     );
