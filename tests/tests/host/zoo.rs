@@ -102,7 +102,6 @@ fn those_that_flood() {
     for flood in [
         "emit without-end",
         "emit huge",
-        "emit inherited-flood",
         "timers without-end",
         "state write-without-end",
     ] {
