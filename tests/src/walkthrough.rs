@@ -125,7 +125,7 @@ impl Walk {
                 let rule = format!("\n{target}:");
                 assert!(makefile.contains(&rule), "the Makefile has no {target}");
             }
-            ["scripts/build-guests", ..] => {
+            ["scripts/build-guests" | "scripts/build-foreign-guests", ..] => {
                 for package in &words[1..] {
                     guest(&package.replace('-', "_")).unwrap_or_else(|what| panic!("{what}"));
                 }

@@ -274,13 +274,7 @@ pub fn check_directories(job: &Job, create: bool) -> Result<(), Vec<Diagnostic>>
             let SinkConnector::File { dir, .. } = &sink.connector else {
                 return None;
             };
-            // Only looked at: a parent that is there is as good as the directory.
-            let looked_at = if create || dir.exists() {
-                dir.as_path()
-            } else {
-                dir.parent()?
-            };
-            let error = sink::parts::check_dir(sink.id.as_str(), looked_at).err()?;
+            let error = sink::parts::check_dir(sink.id.as_str(), dir, create).err()?;
             Some(placed(
                 Diagnostic::error(error.code(), error.to_string()),
                 job,

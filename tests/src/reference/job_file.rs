@@ -148,6 +148,7 @@ impl<'a> Schema<'a> {
         }
         match schema["type"].as_str() {
             Some("string") => "text".to_owned(),
+            Some("boolean") => "`true` or `false`".to_owned(),
             Some("integer") => match (schema["minimum"].as_u64(), schema["maximum"].as_u64()) {
                 (Some(low), Some(high)) if low == high => number(low),
                 (Some(low), Some(high)) => format!("{} to {}", number(low), number(high)),
@@ -220,15 +221,17 @@ impl<'a> Schema<'a> {
 }
 
 /// The fields of the whole file in the order in which people write them.
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 13] = [
     "version",
     "job",
     "delivery",
     "parallelism",
     "max_parallelism",
+    "memory",
     "state",
     "checkpoint",
     "restart",
+    "metrics",
     "sources",
     "operators",
     "sinks",

@@ -335,7 +335,7 @@ pub(super) struct FileSink {
     /// How CSV is written. Required with `format: csv`.
     #[serde(default, deserialize_with = "lenient")]
     pub csv: Option<SinkCsvSection>,
-    /// When a file is complete and another is begun.
+    /// When a file is complete and another is begun. Default: `{size: 128MiB, age: 10m}`.
     #[serde(default, deserialize_with = "lenient")]
     pub roll: Option<RollSection>,
     /// How the files are compressed. Default: none.
@@ -373,7 +373,7 @@ pub(super) struct SinkCompressionSection {
     /// gzip or zstd.
     #[serde(deserialize_with = "lenient")]
     pub method: SinkCompressionName,
-    /// From fast to small: 1 to 9 for gzip, default 6; 1 to 19 for zstd, default 3.
+    /// From fast to small: 1 to 9 for gzip, 1 to 19 for zstd. Default: 6 for gzip, 3 for zstd.
     #[serde(default, deserialize_with = "lenient")]
     #[schemars(range(min = 1, max = 19))]
     pub level: Option<u64>,
@@ -386,7 +386,7 @@ pub(super) struct RollSection {
     /// When it has so many bytes. Default: 128MiB.
     #[serde(default, deserialize_with = "lenient")]
     pub size: Option<SizeText>,
-    /// At the first checkpoint at which it is so old; `0s`: at each. Default: 60 times `checkpoint.interval`.
+    /// At the first checkpoint at which it is so old; `0s`: at each. Where `checkpoint.interval` is set, 60 times that. Default: 10m.
     #[serde(default, deserialize_with = "lenient")]
     pub age: Option<DurationText>,
 }

@@ -165,19 +165,33 @@ fn adopt_one(part: &StagedPart, attempt: u64) -> Result<Option<StagedPart>, Erro
     }))
 }
 
-/// Makes sure that sink `sink` can write to `dir`: creates it if only it is missing, and tries to write a file.
+/// Makes sure that sink `sink` can write to `dir`, and tries to write a file. If only the directory is missing, `create` decides whether
+/// it is created or what it would be created in is tried instead.
 ///
 /// # Errors
 /// [`Error::Directory`] with what is wrong and the remedy.
-pub fn check_dir(sink: &str, dir: &Path) -> Result<(), Error> {
+pub fn check_dir(sink: &str, dir: &Path, create: bool) -> Result<(), Error> {
     let refuse = |what: String| {
         Error::Directory(format!(
             "sink `{sink}`: output directory {}: {what}",
             dir.display()
         ))
     };
+    let without_parent = || {
+        let parent = dir.parent().unwrap_or(dir).display();
+        refuse(format!(
+            "{parent} does not exist; create it (is a volume not mounted?) or correct `dir`"
+        ))
+    };
+    let mut tried = dir;
     match fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => {}
+        Err(error) if error.kind() == ErrorKind::NotFound && !create => {
+            tried = dir
+                .parent()
+                .filter(|parent| parent.is_dir())
+                .ok_or_else(without_parent)?;
+        }
         Ok(_) => {
             return Err(refuse(
                 "it is a file; remove it or choose another `dir`".to_owned(),
@@ -191,17 +205,12 @@ pub fn check_dir(sink: &str, dir: &Path) -> Result<(), Error> {
             }
             // Another sink of the job was faster.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let parent = dir.parent().unwrap_or(dir).display();
-                return Err(refuse(format!(
-                    "{parent} does not exist; create it (is a volume not mounted?) or correct `dir`"
-                )));
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(without_parent()),
             Err(error) => return Err(refuse(format!("it cannot be created: {error}"))),
         },
         Err(error) => return Err(refuse(format!("it cannot be looked at: {error}"))),
     }
-    let probe = dir.join(format!(".part-probe-{}.txt", std::process::id()));
+    let probe = tried.join(format!(".part-probe-{}.txt", std::process::id()));
     let written = File::create(&probe).and_then(|mut file| file.write_all(b"probe\n"));
     let removed = fs::remove_file(&probe);
     written.and(removed).map_err(|error| {

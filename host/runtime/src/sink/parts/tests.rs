@@ -317,11 +317,11 @@ fn sweeping_spares_what_is_promised_published_or_not_ours() {
 fn the_directory_is_created_or_refused_with_the_remedy() {
     let base = tempfile::tempdir().unwrap();
     let dir = base.path().join("out");
-    check_dir("out", &dir).unwrap();
+    check_dir("out", &dir, true).unwrap();
     assert_eq!(listing(&dir), []);
-    check_dir("out", &dir).unwrap();
+    check_dir("out", &dir, true).unwrap();
 
-    let error = check_dir("out", &base.path().join("no/out")).unwrap_err();
+    let error = check_dir("out", &base.path().join("no/out"), true).unwrap_err();
     assert_eq!(error.code(), "W0703");
     let text = error.to_string();
     assert!(
@@ -334,13 +334,26 @@ fn the_directory_is_created_or_refused_with_the_remedy() {
         ("file", "it is a file"),
         ("file/out", "it cannot be looked at"),
     ] {
-        let error = check_dir("out", &base.path().join(path))
+        let error = check_dir("out", &base.path().join(path), true)
             .unwrap_err()
             .to_string();
         assert!(error.contains(what), "{error}");
     }
+    // Whoever only looks is refused the same, and changes nothing.
+    for (path, what) in [
+        ("no/out", "no does not exist; create it"),
+        ("file", "it is a file"),
+    ] {
+        let error = check_dir("out", &base.path().join(path), false)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(what), "{error}");
+    }
+    check_dir("out", &base.path().join("later"), false).unwrap();
+    assert!(!base.path().join("no").exists() && !base.path().join("later").exists());
+
     // Nobody, root included, can write here.
-    let error = check_dir("out", Path::new("/proc/self"))
+    let error = check_dir("out", Path::new("/proc/self"), true)
         .unwrap_err()
         .to_string();
     assert!(
