@@ -52,6 +52,14 @@ pub struct StateAccount {
     counted: u64,
 }
 
+/// Bytes that state takes up, as the limit is judged by.
+pub fn held(stats: Stats) -> u64 {
+    stats
+        .bytes
+        .saturating_add(stats.entries.saturating_mul(ENTRY_BYTES))
+        .saturating_add(stats.timers.saturating_mul(TIMER_BYTES))
+}
+
 impl StateBudget {
     /// Of a process that may use `memory` bytes; `None`: three quarters of what its cgroup or machine has.
     pub fn new(memory: Option<u64>) -> StateBudget {
@@ -83,10 +91,7 @@ impl StateAccount {
     /// # Errors
     /// It is more than is left. It is counted all the same.
     pub fn count(&mut self, stats: Stats) -> Result<(), Outgrown> {
-        let own = stats
-            .bytes
-            .saturating_add(stats.entries.saturating_mul(ENTRY_BYTES))
-            .saturating_add(stats.timers.saturating_mul(TIMER_BYTES));
+        let own = held(stats);
         if own == self.counted {
             return Ok(());
         }

@@ -295,10 +295,7 @@ impl Worker {
             .iter()
             .map(|file| format!("state/{}", file.name))
             .collect();
-        let mut readers = Vec::with_capacity(stored.len());
-        for file in stored {
-            readers.push(storage.open(file).map_err(|source| io(file, source))?);
-        }
+        let mut readers: Vec<_> = stored.iter().map(|file| storage.reader(file)).collect();
         let mut files: Vec<RestoreFile<'_>> = readers
             .iter_mut()
             .zip(&names)

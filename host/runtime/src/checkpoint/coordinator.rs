@@ -328,6 +328,10 @@ impl Coordinator {
 
     fn stop(&mut self, now: Duration) {
         self.stopping = true;
+        if self.held {
+            // Time that was held does not count, and the last checkpoint has all of it again.
+            self.fail_from = self.fail_from.max(now);
+        }
         if let Phase::Waiting { next_barrier } = &mut self.phase {
             *next_barrier = now;
         }

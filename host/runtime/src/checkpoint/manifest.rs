@@ -164,6 +164,8 @@ pub struct SubtaskEntry {
     pub watermark: i64,
     /// Its keyed state and timers, in the order in which a restore reads them.
     pub files: Vec<StoredFile>,
+    /// Bytes that the state took up in memory, so that a restore that cannot fit is refused before it begins.
+    pub held: u64,
     /// Whether `finish` ran.
     pub finished: bool,
 }
@@ -238,6 +240,7 @@ impl Manifest {
                     ),
                     watermark: operator.watermark,
                     files: operator.files.clone(),
+                    held: operator.held,
                     finished: operator.finished,
                 });
             }
@@ -399,6 +402,7 @@ mod tests {
                     digest: Digest::of(b"s"),
                     bytes: 1,
                 }],
+                held: 1,
                 finished: false,
             }],
             sinks: Vec::new(),

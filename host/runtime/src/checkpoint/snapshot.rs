@@ -139,6 +139,8 @@ pub struct OperatorSnapshot {
     /// Its keyed state and timers, in the order in which a restore reads them: files of earlier checkpoints that hold what has not
     /// changed since, and its own last. Empty where it has neither state nor timers.
     pub files: Vec<StoredFile>,
+    /// Bytes that the state took up in memory, as [`crate::memory::held`] counts.
+    pub held: u64,
     /// Whether its inputs ended and `finish` ran, which must not run again after a restore from here.
     pub finished: bool,
 }

@@ -94,21 +94,16 @@ impl StateFiles {
         })
     }
 
-    /// Opens a file that a manifest names, of whatever attempt.
-    ///
-    /// # Errors
-    /// It is missing or cannot be read.
-    pub fn open(&self, file: &StoredFile) -> io::Result<StateReader> {
-        let place = format!("state/{} in {}", file.name, self.storage.location());
-        let missing = || io::Error::new(io::ErrorKind::NotFound, format!("{place} is missing"));
-        let key = Key::state(&file.name).ok_or_else(missing)?;
-        Ok(StateReader {
-            inner: self.storage.open(&key)?.ok_or_else(missing)?,
+    /// A reader of a file that a manifest names, of whatever attempt. It is opened when it is first read and closed at its end: a restore
+    /// has many of them.
+    pub fn reader(&self, file: &StoredFile) -> StateReader {
+        StateReader {
+            storage: Arc::clone(&self.storage),
+            inner: Opened::NotYet,
             hasher: Hasher::default(),
             bytes: 0,
             expected: file.clone(),
-            place,
-        })
+        }
     }
 }
 
@@ -173,14 +168,37 @@ impl Write for StateWriter {
 
 /// A state file being read. What was read may be used only after [`StateReader::verify`].
 pub struct StateReader {
-    inner: Box<dyn Read + Send>,
+    storage: Arc<dyn CheckpointStorage>,
+    inner: Opened,
     hasher: Hasher,
     bytes: u64,
     expected: StoredFile,
-    place: String,
+}
+
+enum Opened {
+    NotYet,
+    Open(Box<dyn Read + Send>),
+    Read,
 }
 
 impl StateReader {
+    fn place(&self) -> String {
+        format!(
+            "state/{} in {}",
+            self.expected.name,
+            self.storage.location()
+        )
+    }
+
+    fn open(&self) -> io::Result<Box<dyn Read + Send>> {
+        let missing = || {
+            let what = format!("{} is missing", self.place());
+            io::Error::new(io::ErrorKind::NotFound, what)
+        };
+        let key = Key::state(&self.expected.name).ok_or_else(missing)?;
+        self.storage.open(&key)?.ok_or_else(missing)
+    }
+
     /// Reads what is left and compares length and digest with the manifest's.
     ///
     /// # Errors
@@ -188,7 +206,7 @@ impl StateReader {
     pub fn verify(mut self) -> io::Result<()> {
         io::copy(&mut self, &mut io::sink())?;
         let damaged = |what: String| {
-            let what = format!("{} is damaged: {what}", self.place);
+            let what = format!("{} is damaged: {what}", self.place());
             Err(io::Error::new(io::ErrorKind::InvalidData, what))
         };
         if self.bytes != self.expected.bytes {
@@ -197,7 +215,7 @@ impl StateReader {
                 self.bytes, self.expected.bytes
             ));
         }
-        let found = self.hasher.finish();
+        let found = self.hasher.clone().finish();
         if found != self.expected.digest {
             return damaged(format!(
                 "its SHA-256 is {found}, the manifest says {}",
@@ -210,7 +228,16 @@ impl StateReader {
 
 impl Read for StateReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
+        if matches!(self.inner, Opened::NotYet) {
+            self.inner = Opened::Open(self.open()?);
+        }
+        let count = match &mut self.inner {
+            Opened::Open(inner) => inner.read(buffer)?,
+            Opened::NotYet | Opened::Read => 0,
+        };
+        if count == 0 && !buffer.is_empty() {
+            self.inner = Opened::Read;
+        }
         self.hasher.update(&buffer[..count]);
         self.bytes += count as u64;
         Ok(count)
@@ -240,7 +267,7 @@ mod tests {
         assert_eq!(stored.name, format!("9-4-{}", stored.digest));
 
         let mut read = Vec::new();
-        let mut reader = files.open(&stored).expect("there");
+        let mut reader = files.reader(&stored);
         reader.read_to_end(&mut read).expect("read");
         reader.verify().expect("undamaged");
         assert!(read == contents);
@@ -249,16 +276,13 @@ mod tests {
         let mut damaged = contents.clone();
         damaged[300_000] ^= 1;
         std::fs::write(&path, &damaged).expect("written");
-        let error = files
-            .open(&stored)
-            .expect("there")
-            .verify()
-            .expect_err("damaged");
+        let error = files.reader(&stored).verify().expect_err("damaged");
         assert!(error.to_string().contains(&stored.name), "{error}");
         std::fs::write(&path, &contents[1..]).expect("written");
-        assert!(files.open(&stored).expect("there").verify().is_err());
+        assert!(files.reader(&stored).verify().is_err());
         std::fs::remove_file(&path).expect("removed");
-        assert!(files.open(&stored).is_err());
+        let error = files.reader(&stored).verify().expect_err("missing");
+        assert!(error.to_string().contains("is missing"), "{error}");
     }
 
     #[test]

@@ -397,23 +397,23 @@ enum Begun {
     ),
 }
 
-/// Whether the state of a checkpoint can fit into memory at all: in there it takes more room than in its files.
+/// Whether the state of a checkpoint fits into memory.
 fn fits(manifest: &Manifest, memory: &StateBudget) -> Result<(), Refused> {
-    // Files that build on each other hold about twice the state at most.
-    let bytes = manifest.files().map(|file| file.bytes).sum::<u64>() / 2;
-    if bytes <= memory.limit() {
+    let subtasks = manifest.operators.iter().flat_map(|it| &it.subtasks);
+    let held: u64 = subtasks.map(|subtask| subtask.held).sum();
+    if held <= memory.limit() {
         return Ok(());
     }
     let title = format!(
-        "the state of checkpoint {} does not fit into memory: it is {} at least, and the limit is {} (three quarters of `memory`)",
+        "the state of checkpoint {} does not fit into memory: it takes up {}, and the limit is {} (three quarters of `memory`)",
         manifest.n,
-        ByteSize(bytes).rounded(),
+        ByteSize(held).rounded(),
         ByteSize(memory.limit()).rounded()
     );
     let problem = Diagnostic::error("W0405", title).help(format!(
         "set `memory` to {} or more, or give the container or machine more than that",
-        // In memory it takes about twice as much.
-        ByteSize((bytes / 3).saturating_mul(8)).rounded()
+        // A quarter is for all else, and state grows.
+        ByteSize((held / 3).saturating_mul(5)).rounded()
     ));
     Err(Refused::one(problem, ExitCode::StartRefused))
 }

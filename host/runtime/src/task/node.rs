@@ -17,7 +17,7 @@ use crate::batch::{Batch, NO_TIME};
 use crate::checkpoint::OperatorSnapshot;
 use crate::clock::{self, ProcessingClock};
 use crate::job::model::{ErrorPolicy, NullKey};
-use crate::memory::StateAccount;
+use crate::memory::{self, StateAccount};
 use crate::metrics::{Counters, Origins};
 use crate::stages::{Stage, Stages};
 
@@ -298,6 +298,7 @@ impl OperatorNode {
             parallelism: self.parallelism,
             watermark: self.watermark,
             files: Vec::new(),
+            held: memory::held(self.environment().state.stats()),
             finished: self.finished,
         };
         // Whatever an instance has piled up is not state, so a barrier is a good place to let go of it.

@@ -11,8 +11,12 @@ use crate::channel::{Element, Inbox, Received};
 use crate::clock::{self, ProcessingClock};
 use crate::watermark::{Merged, WatermarkMerge};
 
-/// Rows of frozen state that are collected after each element: about as long as a full batch takes.
+/// Rows of frozen state that are collected at a time: about as long as a full batch takes.
 const ROWS_A_STEP: usize = 1_000;
+
+/// A collection gets at least one in so many parts of the time that elements take, or a slow operator that always has input would
+/// never be done with it.
+const COLLECTING_SHARE: u32 = 2;
 
 /// An operator chain's subtask, steppable.
 pub struct OperatorTask {
@@ -83,7 +87,7 @@ impl OperatorTask {
             Element::End => {
                 let outcome = self.alignment.on_end(channel);
                 if self.alignment.all_ended() {
-                    self.collect(usize::MAX)?;
+                    self.collect_all()?;
                     let frozen = self.chain.end(self.next_n)?;
                     self.complete.push_back(Step::Ended(frozen));
                     return Ok(());
@@ -96,22 +100,37 @@ impl OperatorTask {
         Ok(())
     }
 
-    /// Collects more of what the last barrier froze, all of it for `usize::MAX`.
-    fn collect(&mut self, budget: usize) -> Result<(), Error> {
+    /// Collects all that is left of what the last barrier froze.
+    fn collect_all(&mut self) -> Result<(), Error> {
         while self.chain.is_collecting() {
-            if let Some((barrier, frozen)) = self.chain.collect(budget)? {
-                self.complete.push_back(Step::Snapshot(barrier, frozen));
-            }
-            if budget < usize::MAX {
+            self.collect_some(usize::MAX)?;
+        }
+        Ok(())
+    }
+
+    /// Collects some more of what the last barrier froze, after an element that took since `began`.
+    fn collect_after(&mut self, began: Instant) -> Result<(), Error> {
+        let worked = clock::now();
+        let share = worked.saturating_duration_since(began) / COLLECTING_SHARE;
+        while self.chain.is_collecting() {
+            self.collect_some(ROWS_A_STEP)?;
+            if clock::now().saturating_duration_since(worked) >= share {
                 break;
             }
         }
         Ok(())
     }
 
+    fn collect_some(&mut self, rows: usize) -> Result<(), Error> {
+        if let Some((barrier, frozen)) = self.chain.collect(rows)? {
+            self.complete.push_back(Step::Snapshot(barrier, frozen));
+        }
+        Ok(())
+    }
+
     fn pass(&mut self, outcome: crate::align::Outcome) -> Result<(), Error> {
         for barrier in outcome.complete {
-            self.collect(usize::MAX)?;
+            self.collect_all()?;
             self.chain.barrier(barrier)?;
             self.next_n = barrier.n + 1;
         }
@@ -181,12 +200,13 @@ impl Task for OperatorTask {
         if let Some(error) = failed {
             return Err(error);
         }
+        let began = clock::now();
         match received {
             Received::Closed => return Err(Error::Closed),
             Received::Nothing => {}
             Received::Element(channel, element) => self.element(channel, element)?,
         }
-        self.collect(ROWS_A_STEP)?;
+        self.collect_after(began)?;
         Ok(self.complete.pop_front().unwrap_or(Step::Continue))
     }
 }

@@ -482,7 +482,9 @@ impl Task for SourceTask {
             return Ok(Step::Continue);
         }
         if self.control.paused.load(Ordering::Relaxed) {
-            self.outlets.flush(false)?;
+            self.flush(false)?;
+            // Not reading is not the same as having nothing to read.
+            self.idle_since = None;
             self.control.wait(IDLE_WAIT);
             return Ok(Step::Continue);
         }

@@ -636,6 +636,18 @@ fn held_a_job_still_stops_and_still_ends() {
         5 published 1   -> collect 1 | stopped 1
         ",
     );
+    // However long it was held: that does not count, not even for the last checkpoint.
+    transcript(
+        "in*",
+        "
+        3 hold          ->
+        9000 stop       -> barrier 1 last
+        9001 ack 1 in [x]  -> store 1 after 0 in@1 [x]
+        9001 stored 1      -> commit 1
+        9001 committed 1   -> publish 1 [x]
+        9001 published 1   -> collect 1 | stopped 1
+        ",
+    );
     transcript(
         "in*",
         "

@@ -278,6 +278,7 @@ impl Process {
                 parallelism: 1,
                 watermark: 0,
                 files: vec![writer.finish().expect("durable")],
+                held: 0,
                 finished,
             }],
             sinks: Vec::new(),
@@ -326,7 +327,7 @@ impl Process {
     fn state(&self) -> io::Result<String> {
         let manifest = self.recovered.manifest.as_ref().expect("resumed");
         let file = manifest.files().next().expect("a file");
-        let mut reader = self.driver.state_files().open(file)?;
+        let mut reader = self.driver.state_files().reader(file);
         let mut text = String::new();
         reader.read_to_string(&mut text)?;
         reader.verify()?;

@@ -64,6 +64,7 @@ fn manifest(then: &ComponentEntry, stateful: bool) -> Manifest {
                 })
                 .into_iter()
                 .collect(),
+            held: 1,
             finished: false,
         }],
         ..TaskSnapshot::default()

@@ -269,6 +269,7 @@ impl Running {
                 parallelism: 1,
                 watermark: 0,
                 files,
+                held: 0,
                 finished: self.source_ended,
             }],
             ..TaskSnapshot::default()
