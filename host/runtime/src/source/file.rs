@@ -96,8 +96,8 @@ pub(super) fn resume(
 ) -> Result<Vec<String>, Error> {
     if !watched && splits.iter().any(watch::is_ledger) {
         return Err(Error::Invalid(format!(
-            "source `{source}`: the checkpoint was taken while the source watched for files, so `watch` must stay; or give the source \
-             another id, which reads all that is there"
+            "source `{source}`: the checkpoint was taken while the source watched for files, so `watch` must stay: put it back, \
+             or move output and checkpoints away and start over"
         )));
     }
     watch::resume(source, paths, splits)?;

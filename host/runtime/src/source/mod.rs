@@ -231,7 +231,7 @@ fn position<P: serde::de::DeserializeOwned>(
     serde_json::from_value(split.position.clone()).map_err(|error| {
         Error::Changed(format!(
             "source `{source}`: the recorded position in {} is not one of this kind of source ({error}); \
-             has the source been changed to another kind? Undo that, give the source another id, or move the output away and start over with `--fresh`",
+             has the source been changed to another kind? Undo that, or move output and checkpoints away and start over",
             split.name
         ))
     })

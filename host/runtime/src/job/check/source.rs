@@ -179,8 +179,11 @@ impl Check<'_> {
             );
             return None;
         }
+        // One spelling: files are known by their paths.
+        let parts = text.split('/').filter(|part| !matches!(*part, "" | "."));
+        let plain = parts.collect::<Vec<_>>().join("/");
         if text.starts_with('/') {
-            return Some(text.to_owned());
+            return Some(format!("/{plain}"));
         }
         let Some(dir) = self.dir.to_str() else {
             let title = format!("the folder `{}` is not named in UTF-8", self.dir.display());
@@ -190,9 +193,8 @@ impl Check<'_> {
             );
             return None;
         };
-        let text = text.trim_start_matches("./");
         Some(format!(
-            "{}/{text}",
+            "{}/{plain}",
             Pattern::escape(dir).trim_end_matches('/')
         ))
     }

@@ -1,8 +1,9 @@
 //! Finds input files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::job::model::NodeId;
@@ -28,7 +29,24 @@ pub(super) fn files(source: &NodeId, paths: &[String]) -> Result<Vec<String>, Er
         }
         found.extend(matches);
     }
+    let mut names: HashMap<_, &String> = HashMap::new();
+    for name in &found {
+        // One that has gone meanwhile is found missing when it is opened.
+        let Ok(metadata) = fs::metadata(name) else {
+            continue;
+        };
+        if let Some(other) = names.insert(file_id(&metadata), name) {
+            return Err(Error::Invalid(format!(
+                "source `{source}`: {other} and {name} are one file, which would be read twice; leave one of them out"
+            )));
+        }
+    }
     Ok(found.into_iter().collect())
+}
+
+/// What a file is, whatever paths and links lead to it.
+pub(super) fn file_id(metadata: &fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 /// What is there of `pattern` now, and what cannot be looked at. What is no regular file, or has a name that is no text, is left out

@@ -745,3 +745,18 @@ fn share_counts_bytes_on_disk() {
         assert_eq!(reader.share(), Some((all, all)));
     }
 }
+
+#[test]
+fn two_ways_to_one_file_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    fs::write(dir.path().join("in/a"), "1\n").unwrap();
+    std::os::unix::fs::symlink(dir.path().join("in"), dir.path().join("link")).unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (one, other) = (path("in/*"), path("link/a"));
+    let error = discover(&source(&[&one, &other], Format::Raw)).unwrap_err();
+    assert!(error.to_string().contains("are one file"), "{error}");
+    let again = path("in/a");
+    let splits = discover(&source(&[&one, &again], Format::Raw)).unwrap();
+    assert_eq!(splits.len(), 1, "the same path is no second one");
+}

@@ -117,6 +117,9 @@ pub(super) fn resume(
     splits: &[SplitState],
 ) -> Result<(), Error> {
     let now = dirs(paths);
+    let some = splits
+        .iter()
+        .any(|split| !is_ledger(split) && (split.done || split.is_begun()));
     for split in splits.iter().filter(|split| is_ledger(split)) {
         let share = position::<LedgerPosition>(source, split)?.watch;
         let Some(ledger) = Ledger::parse(&share.finished) else {
@@ -126,7 +129,7 @@ pub(super) fn resume(
         };
         let moved = share.dirs.iter().find(|dir| !now.contains(*dir));
         let new = now.iter().find(|dir| !share.dirs.contains(*dir));
-        if let (Some(old), Some(new), false) = (moved, new, ledger.is_empty()) {
+        if let (Some(old), Some(new), false) = (moved, new, ledger.is_empty() && !some) {
             return Err(Error::Changed(format!(
                 "source `{source}`: files were read from {old}, and now `paths` lead to {new} instead. If these are the same files, they \
                  would be read again: give them their old path back. If they are others, add the new path and keep the old one"
@@ -331,13 +334,22 @@ impl Watch {
             troubles.extend(wrong);
             let dir = if is_all_in_it { before } else { 0 };
             let found = found.into_iter();
-            present.extend(found.map(|(name, metadata)| (name, (stamp(&metadata), dir))));
+            present.extend(found.map(|(name, metadata)| {
+                let file = find::file_id(&metadata);
+                (name, (stamp(&metadata), dir, file))
+            }));
         }
-        self.tell(troubles);
+        let mut names: HashMap<_, String> = HashMap::new();
         let mut seen = HashSet::new();
         let mut unsettled = HashMap::new();
-        for (name, (stamp, dir)) in present {
+        for (name, (stamp, dir, file)) in present {
             let key = ledger::key(&name);
+            if let Some(other) = names.get(&file) {
+                troubles.insert(format!("{name} is {other} once more, so it is not read"));
+                seen.insert(key);
+                continue;
+            }
+            names.insert(file, name.clone());
             if ledger::subtask(key, self.of) != self.subtask {
                 continue;
             }
@@ -352,6 +364,7 @@ impl Watch {
             }
         }
         self.unsettled = unsettled;
+        self.tell(troubles);
         self.ledger
             .retain(|key, finished| seen.contains(&key) || !listed.contains(&finished.dir));
         let now = clock::now();

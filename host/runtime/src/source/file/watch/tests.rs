@@ -357,3 +357,46 @@ fn where_a_pattern_begins_to_look() {
         );
     }
 }
+
+#[test]
+fn a_file_is_read_once_whatever_leads_to_it() {
+    let inbox = Inbox::new("*");
+    inbox.write("a.txt", "1\n2\n");
+    std::os::unix::fs::symlink(inbox.path("a.txt"), inbox.path("b.txt")).unwrap();
+    fs::hard_link(inbox.path("a.txt"), inbox.path("c.txt")).unwrap();
+    let mut reader = inbox.fresh();
+    assert_eq!(read(&mut reader), ["1", "2"]);
+    let troubles = &reader.watch.as_ref().unwrap().troubles;
+    assert_eq!(troubles.len(), 2, "{troubles:?}");
+}
+
+#[test]
+fn under_another_path_what_was_begun_is_refused_as_what_was_read_is() {
+    for records in [1, 3] {
+        let mut inbox = Inbox::new("in/*");
+        fs::create_dir(inbox.path("in")).unwrap();
+        inbox.write("in/a.txt", "1\n2\n");
+        std::os::unix::fs::symlink(inbox.path("in"), inbox.path("link")).unwrap();
+        let mut reader = inbox.fresh();
+        let mut rows = Collected {
+            allowance: records,
+            ..Collected::default()
+        };
+        for _ in 0..4 {
+            reader.watch.as_mut().unwrap().next_look = None;
+            reader.read(&mut rows).unwrap();
+        }
+        assert_eq!(rows.rows.len(), records.min(2));
+        let splits = reader.splits();
+        resume(&inbox.source, &splits).unwrap();
+        let SourceConnector::File { paths, .. } = &mut inbox.source.connector else {
+            unreachable!("it is a file source");
+        };
+        paths[0] = paths[0].replace("/in/", "/link/");
+        let error = resume(&inbox.source, &splits).unwrap_err();
+        assert!(
+            error.to_string().contains("give them their old path back"),
+            "{error}"
+        );
+    }
+}
