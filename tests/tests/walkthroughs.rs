@@ -1,6 +1,7 @@
 //! A newcomer who does what the documents say gets what they show.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use weir_tests::documents::{Document, documents};
 use weir_tests::walkthrough::Walk;
@@ -19,12 +20,18 @@ const FOLLOWED: &[&str] = &[
     "examples/wordcount/README.md",
 ];
 
+static BUILDING: Mutex<()> = Mutex::new(());
+
 #[track_caller]
 fn follow(name: &str) {
     assert!(FOLLOWED.contains(&name), "{name} is not in the list");
+    let document = Document::named(name);
+    // Two projects of one name and one build directory overwrite each other's component if they are built at the same time.
+    let builds = document.text.contains("weir build");
+    let _alone = builds.then(|| BUILDING.lock().unwrap_or_else(PoisonError::into_inner));
     // The same as in the tests of `new` and `build`, so that dependencies are compiled once.
     let walk = Walk::begin(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("totals"));
-    let followed = walk.follow(&Document::named(name));
+    let followed = walk.follow(&document);
     assert!(followed > 0, "{name} has no commands");
 }
 

@@ -1,21 +1,24 @@
 //! What a job is asked for from outside while it runs: by signals, and by verbs over the control socket.
 //!
-//! SIGINT and SIGTERM ask for a clean stop, a second one ends the process at once. SIGUSR1 asks for a report of what every subtask does.
+//! SIGINT and SIGTERM ask for a clean stop, another one a second or more later ends the process at once. SIGUSR1 asks for a report of
+//! what every subtask does.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use crate::log;
+use crate::{clock, log};
 
 /// From a signal to giving up on a last checkpoint. Container runtimes kill after 30 s.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// From giving up to an end at any price: storage or an output that hangs must not outlast a container runtime's 30 s.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Signals so soon after the first one are the same request: `timeout` and shells signal a process and then its group.
+const SAME: Duration = Duration::from_secs(1);
 
 /// How long saying goodbye may take at a second signal.
 const AT_ONCE: Duration = Duration::from_millis(500);
@@ -85,26 +88,33 @@ fn end_at_once() -> ! {
 /// # Errors
 /// The system refuses to install a handler.
 pub fn listen() -> std::io::Result<Requests> {
-    static ASKED: AtomicBool = AtomicBool::new(false);
     let requests = Requests::default();
     let (stopper, reporter) = (requests.stopper.clone(), requests.reporter.clone());
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
     let listener = std::thread::Builder::new().name("signals".into());
     listener.spawn(move || {
+        let mut asked: Option<Instant> = None;
         for signal in signals.forever() {
-            if signal == SIGUSR1 {
-                // The run is over already.
-                let _ = reporter.send(());
-            } else if ASKED.swap(true, Ordering::SeqCst) {
-                // A log that nobody reads any more must not keep it.
-                drop(std::thread::Builder::new().spawn(|| {
-                    std::thread::sleep(AT_ONCE);
-                    std::process::exit(STOPPED_WITHOUT_CHECKPOINT)
-                }));
-                log::warn("stopped at once by a second signal, without a last checkpoint; the next run resumes at the last one");
-                end_at_once();
-            } else {
-                stopper.stop(STOP_TIMEOUT);
+            let now = clock::now();
+            match asked {
+                _ if signal == SIGUSR1 => {
+                    // The run is over already.
+                    let _ = reporter.send(());
+                }
+                None => {
+                    asked = Some(now);
+                    stopper.stop(STOP_TIMEOUT);
+                }
+                Some(first) if now.saturating_duration_since(first) < SAME => {}
+                Some(_) => {
+                    // A log that nobody reads any more must not keep it.
+                    drop(std::thread::Builder::new().spawn(|| {
+                        std::thread::sleep(AT_ONCE);
+                        std::process::exit(STOPPED_WITHOUT_CHECKPOINT)
+                    }));
+                    log::warn("stopped at once by a second signal, without a last checkpoint; the next run resumes at the last one");
+                    end_at_once();
+                }
             }
         }
     })?;

@@ -233,6 +233,10 @@ fn too_little_space_pauses_the_job_and_it_goes_on_by_itself() {
     ] {
         assert!(log.contains(said), "no `{said}`:\n{log}");
     }
+    let status = place.weir(&["status", "job.yaml"]);
+    status.expect(0, &[]);
+    let said = status.text();
+    assert!(said.contains("paused: too little space in"), "{said}");
     crate::fixture::stop(process);
 
     std::fs::remove_file(&filler).expect("the file can be removed");

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::diagnostic::Diagnostic;
 use crate::log;
 use crate::units::parse_duration;
 
@@ -285,11 +287,46 @@ pub struct Explain {
     pub code: Option<String>,
 }
 
+/// Verbs that later releases will have.
+const LATER: [&str; 10] = [
+    "test",
+    "list",
+    "checkpoints",
+    "tap",
+    "debug",
+    "savepoint",
+    "swap",
+    "state",
+    "dev",
+    "compile",
+];
+
+/// What to say of a command line that was refused for a verb of a later release, instead of a guess at what was meant.
+pub fn later(error: &clap::Error) -> Option<Diagnostic> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    if !LATER.contains(&verb.as_str()) {
+        return None;
+    }
+    let command = Args::command();
+    let verbs: Vec<&str> = command
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .collect();
+    let title = format!(
+        "`weir {verb}` is not there yet; this release has: {}",
+        verbs.join(", ")
+    );
+    Some(Diagnostic::error("W0103", title))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
-    use clap::error::ErrorKind;
 
     fn parse(line: &str) -> Result<Args, clap::Error> {
         Args::try_parse_from(line.split_whitespace())
@@ -363,6 +400,20 @@ mod tests {
         assert_eq!(kind("weir check"), ErrorKind::MissingRequiredArgument);
         assert_eq!(kind("weir new"), ErrorKind::MissingRequiredArgument);
         assert_eq!(kind("weir frobnicate"), ErrorKind::InvalidSubcommand);
+    }
+
+    #[test]
+    fn verbs_of_later_releases_are_refused_by_name_and_nothing_else_is_guessed() {
+        for verb in LATER {
+            let error = parse(&format!("weir {verb} job.yaml")).expect_err(verb);
+            let problem = later(&error).expect(verb).to_string();
+            let said = format!("error[W0103]: `weir {verb}` is not there yet; this release has: ");
+            assert!(problem.starts_with(&said), "{problem}");
+            assert!(problem.ends_with("explain, schema"), "{problem}");
+        }
+        for line in ["weir frobnicate", "weir", "weir run", "weir --help"] {
+            assert_eq!(later(&parse(line).expect_err(line)), None, "{line}");
+        }
     }
 
     #[test]

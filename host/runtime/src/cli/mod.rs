@@ -21,7 +21,13 @@ use args::{Args, Check, Verb};
 
 /// Parses the command line and does what it says.
 pub fn main() -> std::process::ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => match args::later(&error) {
+            Some(problem) => return refuse(&[problem], ExitCode::InvalidJob).into(),
+            None => error.exit(),
+        },
+    };
     let code = match args.verb {
         Verb::Run(run) => run_verb(&run),
         Verb::Check(check) => check_verb(&check),

@@ -78,6 +78,15 @@ fn ask(running: &args::Running, request: Request, patience: Duration) -> Result<
                     .help("a control socket is for the job's user and root alone: call the verb as one of them"),
                 ExitCode::DependencyUnavailable,
             ),
+            (Unreachable::Late { .. }, request) => {
+                let title = match request {
+                    Request::Status => title,
+                    Request::Stop { .. } => format!("{title}; what was asked may still be carried out"),
+                };
+                let problem = Diagnostic::error("W0308", title)
+                    .help("is the process stopped, or the machine overloaded? If it stays so, have its supervisor end it: the next run goes on from the last checkpoint");
+                (problem, ExitCode::DependencyUnavailable)
+            }
             (Unreachable::Silent(_), _) => (
                 Diagnostic::error("W0308", title),
                 ExitCode::DependencyUnavailable,

@@ -78,6 +78,9 @@ fn job(text: &mut String, status: &Status) {
         let _ = write!(text, ", lineage {lineage}");
     }
     text.push('\n');
+    if let Some(why) = &status.paused {
+        let _ = writeln!(text, "  paused: {why}");
+    }
     if let Some(error) = &status.restarts.last_error {
         let ago = status.restarts.last_error_seconds.unwrap_or_default();
         let _ = writeln!(

@@ -82,6 +82,8 @@ pub struct Facts {
     pub lineage: Option<String>,
     /// What the attempt counts.
     pub meters: Option<Arc<Meters>>,
+    /// Why sources pause and no checkpoint is begun, if that is so.
+    pub paused: Option<String>,
     /// Whether checkpoints are taken.
     pub checkpoints: bool,
     /// The last committed one.
@@ -127,6 +129,7 @@ impl Board {
                 attempt: 0,
                 lineage: None,
                 meters: None,
+                paused: None,
                 checkpoints: false,
                 committed: None,
                 commits: 0,
@@ -226,7 +229,13 @@ impl Board {
         facts.stage = Stage::Attempt;
         facts.meters = Some(meters.clone());
         facts.flight = None;
+        facts.paused = None;
         facts.failed_in_a_row = 0;
+    }
+
+    /// Sources pause for this reason, or go on.
+    pub fn paused(&self, why: Option<String>) {
+        self.lock().paused = why;
     }
 
     /// How the coordinator stands.

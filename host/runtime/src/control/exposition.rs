@@ -127,6 +127,11 @@ fn job(page: &mut Page<'_>, status: &Status) {
         status.attempt as f64,
     );
     page.gauge(
+        "weir_job_paused",
+        "1 while sources pause because there is too little space.",
+        f64::from(u8::from(status.paused.is_some())),
+    );
+    page.gauge(
         "weir_job_heartbeat_age_seconds",
         "Time since the coordinator last came round.",
         status.heartbeat_seconds,

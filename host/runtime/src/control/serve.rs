@@ -1,7 +1,7 @@
 //! A small server of short conversations: a thread each, a bounded number of them, each with a deadline.
 //!
-//! A client that says nothing, speaks slowly or reads slowly costs one of the threads until the deadline and nothing else; others wait in
-//! the listener's queue meanwhile.
+//! A client that says nothing, speaks slowly or reads slowly costs one of the threads until a deadline and nothing else; others wait in
+//! the listener's queue meanwhile. A request is there at once or never, so the deadline for it is early.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,6 +19,9 @@ const CONVERSATIONS: usize = 32;
 
 /// A conversation is over after this.
 const DEADLINE: Duration = Duration::from_secs(5);
+
+/// It is over after this if the request is not there by then: connections that say nothing must not keep probes out for long.
+const REQUEST: Duration = Duration::from_secs(1);
 
 /// How long nothing is accepted after accepting failed: out of file descriptors, say.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -76,16 +79,25 @@ impl Stream for TcpStream {
 /// A connection with the time that is left for it: all reads and writes together end at the deadline.
 pub(super) struct Timed<S> {
     stream: S,
+    /// Reads end then, at the deadline or before it.
+    reads_until: Instant,
     until: Instant,
 }
 
 impl<S: Stream> Timed<S> {
     /// From now on there is this much time.
     pub(super) fn new(stream: S, time: Duration) -> Timed<S> {
+        Timed::reading(stream, time, time)
+    }
+
+    /// From now on there is this much time, of which reading may take `reads`.
+    fn reading(stream: S, reads: Duration, time: Duration) -> Timed<S> {
         let now = clock::now();
+        let after = |time| now.checked_add(time).unwrap_or(now);
         Timed {
             stream,
-            until: now.checked_add(time).unwrap_or(now),
+            reads_until: after(reads),
+            until: after(time),
         }
     }
 
@@ -94,8 +106,8 @@ impl<S: Stream> Timed<S> {
         self.stream
     }
 
-    fn wait(&self) -> io::Result<()> {
-        let left = self.until.saturating_duration_since(clock::now());
+    fn wait(&self, until: Instant) -> io::Result<()> {
+        let left = until.saturating_duration_since(clock::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -106,14 +118,14 @@ impl<S: Stream> Timed<S> {
 
 impl<S: Stream> Read for Timed<S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.wait()?;
+        self.wait(self.reads_until)?;
         self.stream.read(buffer)
     }
 }
 
 impl<S: Stream> Write for Timed<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.wait()?;
+        self.wait(self.until)?;
         self.stream.write(bytes)
     }
 
@@ -232,7 +244,7 @@ fn accept_all<L: Listener>(
         let converse = converse.clone();
         let talk = move || {
             let _place = place;
-            converse(Timed::new(stream, DEADLINE));
+            converse(Timed::reading(stream, REQUEST, DEADLINE));
         };
         // Without a thread the connection is closed.
         drop(
@@ -300,6 +312,30 @@ mod tests {
         for client in clients {
             assert_eq!(client.join().expect("no panic"), "done\n");
         }
+        drop(silent);
+        drop(server);
+    }
+
+    #[test]
+    fn silent_clients_in_every_place_keep_others_out_for_less_than_a_conversation() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("s");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let server = Server::start("test", listener, |mut stream| {
+            if read_until(&mut stream, 10, |all| all.contains(&b'\n')).is_ok() {
+                let _ = stream.write_all(b"done\n");
+            }
+        });
+        let server = server.expect("it starts");
+        let connect = || UnixStream::connect(&path).expect("connected");
+        let silent: Vec<_> = (0..CONVERSATIONS).map(|_| connect()).collect();
+        let began = clock::now();
+        let mut client = connect();
+        client.write_all(b"go\n").expect("written");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("read");
+        assert_eq!(answer, "done\n");
+        assert!(began.elapsed() < DEADLINE, "{:?}", began.elapsed());
         drop(silent);
         drop(server);
     }

@@ -198,7 +198,15 @@ pub enum Unreachable {
     /// The job's process ended without an answer.
     #[error("the job's process ended without an answer")]
     Gone,
-    /// It is there and says nothing, or something else.
+    /// It is there and says nothing for so long.
+    #[error("the job's process (data directory {}) did not answer within {seconds} s", dir.display())]
+    Late {
+        /// The directory.
+        dir: PathBuf,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// It is there and says something else.
     #[error("the job does not answer: {0}")]
     Silent(String),
 }
@@ -208,11 +216,13 @@ pub enum Unreachable {
 /// # Errors
 /// See [`Unreachable`].
 pub fn ask(dir: &Path, request: Request, patience: Duration) -> Result<Answer, Unreachable> {
-    let mut stream = Timed::new(connect(dir)?, patience.saturating_add(PATIENCE));
+    let patience = patience.saturating_add(PATIENCE);
+    let mut stream = Timed::new(connect(dir)?, patience);
     let silent = |error: io::Error| match error.kind() {
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Unreachable::Silent(
-            "its time is up; is the process stopped, or the machine overloaded?".to_owned(),
-        ),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Unreachable::Late {
+            dir: dir.to_owned(),
+            seconds: patience.as_secs(),
+        },
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Unreachable::Gone,
         _ => Unreachable::Silent(error.to_string()),
     };

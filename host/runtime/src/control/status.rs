@@ -33,6 +33,8 @@ pub struct Status {
     pub pid: u32,
     /// One of [`STATES`].
     pub state: String,
+    /// Why its sources pause and no checkpoint is begun, if that is so.
+    pub paused: Option<String>,
     /// How long the process has run it.
     pub uptime_seconds: f64,
     /// How long ago its run loop last came round.
@@ -257,6 +259,7 @@ pub(super) fn look(board: &Board, history: &History, disks: &Disks) -> Status {
         job: board.job.clone(),
         pid: std::process::id(),
         state: facts.state().to_owned(),
+        paused: facts.paused.clone(),
         uptime_seconds: ago(board.began),
         heartbeat_seconds: board.heartbeat().as_secs_f64(),
         attempt: facts.attempt,

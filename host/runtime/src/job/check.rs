@@ -106,6 +106,15 @@ fn ids<T>(entries: &Entries<T>) -> Vec<String> {
     entries.0.iter().map(|(id, _)| id.clone()).collect()
 }
 
+/// What stands before `://`, if `text` is a URL.
+fn scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once("://")?;
+    let mut bytes = scheme.bytes();
+    let is_one = bytes.next().is_some_and(|first| first.is_ascii_lowercase())
+        && bytes.all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'+' | b'.' | b'-'));
+    is_one.then_some(scheme)
+}
+
 impl Check<'_> {
     /// An error at the value at `path`.
     fn error(&self, code: &'static str, path: &[&str], title: impl Into<String>) -> Diagnostic {
@@ -129,6 +138,28 @@ impl Check<'_> {
         }
         // Collecting the components leaves out `.`, so that equal paths compare equal.
         Some(self.dir.join(text).components().collect())
+    }
+
+    /// The path of a directory that the job writes, made absolute. Object storage is for a later release.
+    fn directory(&self, path: &[&str], text: &str) -> Option<PathBuf> {
+        let Some(scheme) = scheme(text) else {
+            return self.absolute(path, text);
+        };
+        let what = if scheme == "file" {
+            "a URL"
+        } else {
+            "object storage"
+        };
+        let title = format!(
+            "{}: {what} (`{}://`) is not supported yet",
+            subject(path),
+            shorten(scheme)
+        );
+        self.push(
+            self.error("W0103", path, title)
+                .help("name a local directory by its path, as in `out` or `/data/out`"),
+        );
+        None
     }
 
     /// A number, `default` where there is none.
@@ -330,7 +361,7 @@ impl Check<'_> {
         let default = CheckpointSettings::default();
         let path = |field| ["checkpoint", field];
         let settings = CheckpointSettings {
-            dir: raw.dir.and_then(|dir| self.absolute(&path("dir"), &dir)),
+            dir: raw.dir.and_then(|dir| self.directory(&path("dir"), &dir)),
             interval: self.duration(&path("interval"), raw.interval, default.interval),
             timeout: self.duration(&path("timeout"), raw.timeout, default.timeout),
             fail_after: self.duration(&path("fail_after"), raw.fail_after, default.fail_after),

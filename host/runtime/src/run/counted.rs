@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::job::model::Restart;
+use crate::log::{Level, Line};
 use crate::restart::{Decision, Failed, History, Restarts};
 use crate::{clock, log};
 
@@ -139,9 +140,8 @@ impl CountedRestarts {
     /// Once: what cannot be written now will not be next time either.
     fn warn(&mut self, what: &str) {
         if !std::mem::replace(&mut self.warned, true) {
-            log::warn(&format!(
-                "[W0309] the count of restarts is not kept over processes; {what}"
-            ));
+            let text = format!("the count of restarts is not kept over processes; {what}");
+            log::write(Line::new(Level::Warn, text).code("W0309"));
         }
     }
 }

@@ -9,6 +9,7 @@ use super::compatible::short;
 use crate::attempt::LoadedOperator;
 use crate::checkpoint::Digest;
 use crate::job::model::Job;
+use crate::log::{Level, Line};
 use crate::{log, start};
 
 /// What was said so far.
@@ -37,13 +38,15 @@ impl Drift {
             let found = found.map_or(String::new(), |found| {
                 format!(" ({})", short(&found.to_string()))
             });
-            log::warn(&format!(
-                "[W0204] operator `{}` goes on with the component that the process started with ({}): {} {now}{found}; \
+            let text = format!(
+                "operator `{}` goes on with the component that the process started with ({}): {} {now}{found}; \
                  the next start of the process takes the file as it is then",
                 operator.id,
                 short(runs),
                 start::shown(job, &operator.component)
-            ));
+            );
+            let line = Line::new(Level::Warn, text).code("W0204");
+            log::write(line.operator(operator.id.as_str()));
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::log;
+use crate::log::{self, Level, Line};
 use crate::units::ByteSize;
 
 /// How often the file systems are asked.
@@ -86,10 +86,11 @@ impl Room {
             _ if self.low && self.said.is_none_or(repeat) => {
                 self.said = Some(now);
                 if let Some(what) = self.too_little(&found, false) {
-                    log::warn(&format!(
-                        "[W0525] too little {what}\n  sources pause and no checkpoint is begun until there is more; the last good one stays\n  \
+                    let text = format!(
+                        "too little {what}\n  sources pause and no checkpoint is begun until there is more; the last good one stays\n  \
                          help: free some space, or lower `checkpoint.reserve`"
-                    ));
+                    );
+                    log::write(Line::new(Level::Warn, text).code("W0525"));
                 }
             }
             _ => {}

@@ -283,7 +283,7 @@ impl Supervisor<'_> {
                 more_impatient(stopping, within);
             }
             if let Some(complaint) = self.blueprint.clock.complaint() {
-                log::warn(&format!("[W0528] {complaint}"));
+                log::write(Line::new(Level::Warn, complaint).code("W0528"));
             }
             if coordination.is_some()
                 && let Some(change) = self.room.look(clock::now())
@@ -291,12 +291,12 @@ impl Supervisor<'_> {
                 for (_, control) in &attempt.sources {
                     control.pause(matches!(change, Change::Low(_)));
                 }
-                events.push_back(match change {
-                    Change::Low(what) => Event::Held {
-                        why: format!("too little {what}"),
-                    },
-                    Change::Enough => Event::Released,
-                });
+                let why = match change {
+                    Change::Low(what) => Some(format!("too little {what}")),
+                    Change::Enough => None,
+                };
+                self.board.paused(why.clone());
+                events.push_back(why.map_or(Event::Released, |why| Event::Held { why }));
             }
             if let Some(coordination) = coordination {
                 while let Some(event) = events.pop_front() {

@@ -44,7 +44,7 @@ impl Check<'_> {
         let roll = self.roll(&path("roll"), raw.roll, interval);
         let compression = self.compression(&path("compression"), raw.compression);
         Some(SinkConnector::File {
-            dir: self.absolute(&path("dir"), &raw.dir)?,
+            dir: self.directory(&path("dir"), &raw.dir)?,
             format: format?,
             roll,
             compression,
