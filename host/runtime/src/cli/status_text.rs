@@ -85,7 +85,7 @@ fn job(text: &mut String, status: &Status) {
         let ago = status.restarts.last_error_seconds.unwrap_or_default();
         let _ = writeln!(
             text,
-            "  restarts {} ({} in a row), the last one {} ago: {error}",
+            "  restarts {} in this process, {} in a row; the last one {} ago: {error}",
             status.restarts.total,
             status.restarts.in_a_row,
             time(ago)

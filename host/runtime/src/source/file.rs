@@ -261,6 +261,13 @@ impl Files {
                 identity::open(&self.source, &state.name)?
             }
         };
+        if let Some(found) = stream::contradicts(&file, self.compression).map_err(unreadable)? {
+            return Err(Error::Invalid(format!(
+                "source `{}`: {} does not begin as `compression` says it does but as one of {found} does; leave `compression` out, \
+                 and each file's first bytes tell",
+                self.source, state.name
+            )));
+        }
         let mut stream = Stream::open(file, self.compression).map_err(unreadable)?;
         let history = position.at.min(HISTORY as u64);
         let mut skip = position.at - history;

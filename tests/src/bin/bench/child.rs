@@ -28,7 +28,20 @@ pub(crate) struct Pipeline<'a> {
     pub(crate) sink: (&'a str, &'a str),
 }
 
-impl Pipeline<'_> {
+impl<'a> Pipeline<'a> {
+    /// One pipeline over a keyed exchange into nothing, with a checkpoint every 10 s.
+    pub(crate) fn keyed(guest: &'a str, keys: u64, records: u64) -> Pipeline<'a> {
+        Pipeline {
+            guest,
+            parallelism: 1,
+            exchange: "by-key",
+            keys,
+            records,
+            interval: "10s",
+            sink: ("it", "blackhole"),
+        }
+    }
+
     /// Writes the job file to `dir`.
     pub(crate) fn write(&self, dir: &Path) -> Outcome<PathBuf> {
         let Pipeline {

@@ -12,13 +12,8 @@ const CASES: [(u64, u64); 2] = [(1_000_000, 20_000_000), (8_000_000, 48_000_000)
 pub(crate) fn bench() -> Outcome {
     for (keys, records) in CASES {
         let pipeline = |interval| Pipeline {
-            guest: "weir_guest_count",
-            parallelism: 1,
-            exchange: "by-key",
-            keys,
-            records,
             interval,
-            sink: ("it", "blackhole"),
+            ..Pipeline::keyed("weir_guest_count", keys, records)
         };
         eprintln!("freeze, {keys} keys");
         let with = pipeline("200ms").measure()?;

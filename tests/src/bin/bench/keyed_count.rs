@@ -21,15 +21,7 @@ const BUDGET: [(&str, u64); 6] = [
 
 pub(crate) fn bench() -> Outcome {
     for (keys, records) in CASES {
-        let pipeline = Pipeline {
-            guest: "weir_guest_count",
-            parallelism: 1,
-            exchange: "by-key",
-            keys,
-            records,
-            interval: "10s",
-            sink: ("it", "blackhole"),
-        };
+        let pipeline = Pipeline::keyed("weir_guest_count", keys, records);
         let micros = |seconds: f64| seconds * 1e6 / records as f64;
         let (mut runs, mut plain) = (Vec::new(), Vec::new());
         for run in 0..RUNS {

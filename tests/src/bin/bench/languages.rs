@@ -17,15 +17,7 @@ const KEYS: u64 = 10_000;
 pub(crate) fn bench() -> Outcome {
     let mut rust = f64::NAN;
     for (language, guest, records) in LANGUAGES {
-        let pipeline = Pipeline {
-            guest,
-            parallelism: 1,
-            exchange: "by-key",
-            keys: KEYS,
-            records,
-            interval: "10s",
-            sink: ("it", "blackhole"),
-        };
+        let pipeline = Pipeline::keyed(guest, KEYS, records);
         let mut runs = Vec::new();
         for run in 0..RUNS {
             eprintln!("languages, {language}: run {} of {RUNS}", run + 1);

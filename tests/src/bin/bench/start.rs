@@ -12,13 +12,8 @@ use crate::child::{Pipeline, RUNS, median, rounded};
 
 pub(crate) fn bench() -> Outcome {
     let pipeline = Pipeline {
-        guest: "weir_guest_ledger",
-        parallelism: 1,
-        exchange: "by-key",
-        keys: 100,
-        records: 1_000,
-        interval: "10s",
         sink: ("it.ledger", "stdout"),
+        ..Pipeline::keyed("weir_guest_ledger", 100, 1_000)
     };
     let (mut cold, mut warm) = (Vec::new(), Vec::new());
     for run in 0..RUNS {

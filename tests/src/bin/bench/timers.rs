@@ -10,15 +10,7 @@ const CASES: [(u64, u64); 2] = [(10_000, 4_000_000), (1_000_000, 4_000_000)];
 
 pub(crate) fn bench() -> Outcome {
     for (keys, records) in CASES {
-        let pipeline = Pipeline {
-            guest: "weir_guest_alarm",
-            parallelism: 1,
-            exchange: "by-key",
-            keys,
-            records,
-            interval: "10s",
-            sink: ("it", "blackhole"),
-        };
+        let pipeline = Pipeline::keyed("weir_guest_alarm", keys, records);
         let mut runs = Vec::new();
         for run in 0..RUNS {
             eprintln!("timers, {keys} keys: run {} of {RUNS}", run + 1);

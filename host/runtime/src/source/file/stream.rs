@@ -98,6 +98,20 @@ fn damaged(format: &str, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), what)
 }
 
+/// What a file with contents begins like, if not as it is said to.
+pub(super) fn contradicts(file: &File, said: Compression) -> io::Result<Option<&'static str>> {
+    let name = |compression| match compression {
+        Compression::Gzip => "gzip",
+        Compression::Zstd => "zstd",
+        Compression::Auto | Compression::Plain => "no compression",
+    };
+    if !matches!(said, Compression::Gzip | Compression::Zstd) || file.metadata()?.len() == 0 {
+        return Ok(None);
+    }
+    let found = detect(file)?;
+    Ok((found != said).then(|| name(found)))
+}
+
 fn detect(file: &File) -> io::Result<Compression> {
     let mut start = [0; 4];
     let mut read = 0;

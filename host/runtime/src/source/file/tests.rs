@@ -704,7 +704,7 @@ fn compression_can_be_settled() {
     set(&mut input, Compression::Gzip);
     assert_eq!(input.read_all().unwrap().texts(), ["x"]);
     set(&mut input, Compression::Zstd);
-    assert_eq!(input.read_all().unwrap_err().code(), "W0601");
+    assert_eq!(input.read_all().unwrap_err().code(), "W0604");
     fs::write(input.path("a"), b"\x1f\x8b\x08 no gzip\n").unwrap();
     set(&mut input, Compression::Plain);
     assert_eq!(
@@ -759,4 +759,27 @@ fn two_ways_to_one_file_are_refused() {
     let again = path("in/a");
     let splits = discover(&source(&[&one, &again], Format::Raw)).unwrap();
     assert_eq!(splits.len(), 1, "the same path is no second one");
+}
+
+#[test]
+fn a_file_that_is_not_compressed_as_is_said_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = dir.path().join("plain.txt");
+    fs::write(&plain, "1\n").unwrap();
+    for said in [Compression::Gzip, Compression::Zstd] {
+        let mut source = source(&[plain.to_str().unwrap()], Format::Raw);
+        let SourceConnector::File { compression, .. } = &mut source.connector else {
+            unreachable!("it is a file source");
+        };
+        *compression = said;
+        let splits = discover(&source).unwrap();
+        let mut reader = Files::open(&source, splits, 0).unwrap();
+        let error = Collected::default().read(&mut reader, 1).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, Error::Invalid(_)), "{text}");
+        assert!(
+            text.contains("plain.txt") && text.contains("no compression"),
+            "{text}"
+        );
+    }
 }
