@@ -26,9 +26,10 @@ const RUNNING: Duration = Duration::from_millis(450);
 const SECONDS: u64 = 6;
 
 /// Points that a process passes once at most.
-const ONCE: [&str; 6] = [
+const ONCE: [&str; 7] = [
     "before-claim",
     "after-claim",
+    "after-components",
     "after-marker",
     "mid-adoption",
     "after-adoption",
