@@ -308,19 +308,13 @@ impl Chain {
     /// # Panics
     /// If the collection for the last barrier is not over.
     pub fn barrier(&mut self, barrier: Barrier) -> Result<(), Error> {
-        assert!(self.collecting.is_none(), "one collection at a time");
         let began = clock::now();
-        let frozen = self.freeze(barrier)?;
+        self.freeze(barrier)?;
         self.all(&Element::Barrier(barrier))?;
         if !self.nodes.is_empty() {
             let pause = clock::now().saturating_duration_since(began);
             self.stages.paused(pause);
         }
-        self.collecting = Some(Collecting {
-            barrier,
-            frozen,
-            operators: 0,
-        });
         Ok(())
     }
 
@@ -356,8 +350,19 @@ impl Chain {
         Ok(Some((collecting.barrier, collecting.frozen)))
     }
 
-    /// What every node holds now, the operators' state aside.
-    fn freeze(&mut self, barrier: Barrier) -> Result<Frozen, Error> {
+    /// Collects all that is left; `None` if nothing was frozen.
+    pub fn collect_all(&mut self) -> Result<Option<(Barrier, Frozen)>, Error> {
+        while self.is_collecting() {
+            if let Some(complete) = self.collect(usize::MAX)? {
+                return Ok(Some(complete));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Freezes what every node holds now, and begins to collect the operators' state.
+    fn freeze(&mut self, barrier: Barrier) -> Result<(), Error> {
+        assert!(self.collecting.is_none(), "one collection at a time");
         let base = Some(barrier.base).filter(|base| *base > 0);
         let mut frozen = Frozen::default();
         for node in &mut self.nodes {
@@ -379,7 +384,12 @@ impl Chain {
                 }
             }
         }
-        Ok(frozen)
+        self.collecting = Some(Collecting {
+            barrier,
+            frozen,
+            operators: 0,
+        });
+        Ok(())
     }
 
     /// All input has ended: the last advance, `finish`, and the end passed on. `n` numbers what sinks stage now.
@@ -398,17 +408,11 @@ impl Chain {
             // It builds on nothing: what this task knows to be confirmed may have been collected since.
             base: 0,
         };
-        self.collecting = Some(Collecting {
-            barrier,
-            frozen: self.freeze(barrier)?,
-            operators: 0,
-        });
+        self.freeze(barrier)?;
         // Nothing waits for this thread any more, so it may take as long as it takes.
-        loop {
-            if let Some((_, frozen)) = self.collect(usize::MAX)? {
-                return Ok(frozen);
-            }
-        }
+        let complete = self.collect_all()?;
+        let (_, frozen) = complete.expect("it was frozen just now");
+        Ok(frozen)
     }
 
     fn end_node(&mut self, at: usize) -> Result<(), Error> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::chain::Chain;
-use super::{Error, Step, Task};
+use super::{Error, Frozen, Step, Task};
 use crate::align::Alignment;
-use crate::channel::{Element, Inbox, Received};
+use crate::channel::{Barrier, Element, Inbox, Received};
 use crate::clock::{self, ProcessingClock};
 use crate::watermark::{Merged, WatermarkMerge};
 
@@ -102,9 +102,8 @@ impl OperatorTask {
 
     /// Collects all that is left of what the last barrier froze.
     fn collect_all(&mut self) -> Result<(), Error> {
-        while self.chain.is_collecting() {
-            self.collect_some(usize::MAX)?;
-        }
+        let complete = self.chain.collect_all()?;
+        self.report(complete);
         Ok(())
     }
 
@@ -113,7 +112,8 @@ impl OperatorTask {
         let worked = clock::now();
         let share = worked.saturating_duration_since(began) / COLLECTING_SHARE;
         while self.chain.is_collecting() {
-            self.collect_some(ROWS_A_STEP)?;
+            let complete = self.chain.collect(ROWS_A_STEP)?;
+            self.report(complete);
             if clock::now().saturating_duration_since(worked) >= share {
                 break;
             }
@@ -121,11 +121,9 @@ impl OperatorTask {
         Ok(())
     }
 
-    fn collect_some(&mut self, rows: usize) -> Result<(), Error> {
-        if let Some((barrier, frozen)) = self.chain.collect(rows)? {
-            self.complete.push_back(Step::Snapshot(barrier, frozen));
-        }
-        Ok(())
+    fn report(&mut self, complete: Option<(Barrier, Frozen)>) {
+        let step = complete.map(|(barrier, frozen)| Step::Snapshot(barrier, frozen));
+        self.complete.extend(step);
     }
 
     fn pass(&mut self, outcome: crate::align::Outcome) -> Result<(), Error> {

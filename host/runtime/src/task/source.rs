@@ -170,21 +170,18 @@ impl Port {
 
     /// Hands what lies in the builder to the chained nodes.
     fn deliver(&mut self, chain: &mut Chain) -> Result<(), Error> {
+        let Some(((last, input), others)) = self.chained.split_last() else {
+            return Ok(());
+        };
         if self.builder.is_empty() {
             return Ok(());
         }
         let next = Batch::with_capacity_of(&self.builder);
-        let mut left = Some(std::mem::replace(&mut self.builder, next));
-        for (i, (at, input)) in self.chained.iter().enumerate() {
-            let batch = if i + 1 == self.chained.len() {
-                left.take()
-            } else {
-                left.clone()
-            };
-            let batch = batch.expect("taken by the last node only");
-            chain.records(*at, *input, batch)?;
+        let batch = std::mem::replace(&mut self.builder, next);
+        for (at, input) in others {
+            chain.records(*at, *input, batch.clone())?;
         }
-        Ok(())
+        chain.records(*last, *input, batch)
     }
 }
 
@@ -463,11 +460,9 @@ impl SourceTask {
         self.stopped |= barrier.last;
         self.next_n = barrier.n + 1;
         // What is chained to a source has no keys and so no state that takes time to collect.
-        loop {
-            if let Some((barrier, frozen)) = self.chain.collect(usize::MAX)? {
-                return Ok(Step::Snapshot(barrier, self.with_positions(frozen)));
-            }
-        }
+        let complete = self.chain.collect_all()?;
+        let (barrier, frozen) = complete.expect("it was frozen just now");
+        Ok(Step::Snapshot(barrier, self.with_positions(frozen)))
     }
 }
 
