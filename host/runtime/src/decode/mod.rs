@@ -125,7 +125,7 @@ impl Decoder {
         }
         let settings = |what: String| Error::Settings(format!("source `{}`: {what}", source.id));
         match &source.format {
-            Format::Raw if !texts.is_empty() => {
+            Format::Raw | Format::Text if !texts.is_empty() => {
                 return Err(settings(
                     "raw lines have no fields, so `key` and `event_time` need `format: json` or `format: csv`"
                         .to_owned(),
@@ -146,7 +146,7 @@ impl Decoder {
                     return Err(settings("delimiter and quote must differ".to_owned()));
                 }
             }
-            Format::Raw | Format::Json => {}
+            Format::Raw | Format::Text | Format::Json => {}
         }
         if texts.len() > json::MAX_POINTERS {
             return Err(settings(format!(
@@ -194,7 +194,7 @@ impl Decoder {
     /// Whether a line is no record by the format's rules, like a blank line between JSON texts.
     pub fn is_blank(&self, line: &[u8]) -> bool {
         match self.format {
-            Format::Raw => false,
+            Format::Raw | Format::Text => false,
             Format::Json => line.iter().all(|b| matches!(b, b' ' | b'\t' | b'\r')),
             Format::Csv { .. } => line.is_empty(),
         }
@@ -321,6 +321,10 @@ impl Decoder {
     ) -> Result<Decoded<'a>, Error> {
         let (has_key, time, in_place) = match self.format {
             Format::Raw => (false, NO_TIME, true),
+            Format::Text => {
+                utf8(line).map_err(|what| Error::Record(format!("the value is {what}")))?;
+                (false, NO_TIME, true)
+            }
             Format::Json => {
                 let (has_key, time) = self.json(line).map_err(Error::Record)?;
                 (has_key, time, true)

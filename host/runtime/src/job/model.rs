@@ -4,11 +4,15 @@
 //! hold an invalid combination that the job file alone could show; what needs components or the
 //! file system (ports, states, existing inputs) is checked later, in [`crate::graph`] and by the connectors.
 
+mod kafka;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use kafka::*;
 
 /// The identity of a job: state, locks and output witnesses carry it.
 ///
@@ -225,7 +229,7 @@ pub struct Source {
     pub connector: SourceConnector,
     /// How bytes become values.
     pub format: Format,
-    /// What becomes the key; `None`: every key is null.
+    /// What becomes the key; `None`: every key is null, or with Kafka that of its record.
     pub key: Option<KeySelector>,
     /// What becomes the timestamp; `None`: records carry none and the watermark stays at its minimum until the end.
     pub event_time: Option<EventTime>,
@@ -253,6 +257,8 @@ pub enum SourceConnector {
     Stdin,
     /// Made up records, the same on every run.
     Generator(Generator),
+    /// Topics of a Kafka cluster.
+    Kafka(Box<KafkaSource>),
 }
 
 /// Compression of input files.
@@ -292,6 +298,8 @@ pub struct Generator {
 pub enum Format {
     /// A line is a value, its bytes unchanged (without the line's end).
     Raw,
+    /// As raw, and each value must be UTF-8. Kafka only.
+    Text,
     /// As raw, and each line must be a JSON value; key and time pointers work.
     Json,
     /// A row is a JSON object of strings by the header's names.
@@ -330,7 +338,8 @@ pub enum KeySelector {
 /// What becomes the timestamp, and how far out of order it comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventTime {
-    /// JSON pointer of the field; empty for a generator, which stamps its records itself.
+    /// JSON pointer of the field; empty for a generator, which stamps its records itself, and for Kafka where the timestamps of
+    /// its records are meant.
     pub field: String,
     /// How it is written.
     pub format: TimeFormat,
@@ -452,6 +461,8 @@ pub struct Sink {
     pub inputs: Vec<Input>,
     /// Where bytes go.
     pub connector: SinkConnector,
+    /// What happens to a record that cannot be written. Other than by failing with Kafka only.
+    pub on_error: ErrorPolicy,
     /// Own parallelism, if not the job's (standard output is always 1).
     pub parallelism: Option<u16>,
 }
@@ -474,6 +485,8 @@ pub enum SinkConnector {
     Stdout,
     /// Counts and drops.
     Blackhole,
+    /// A topic of a Kafka cluster, exactly once.
+    Kafka(Box<KafkaSink>),
 }
 
 /// How the parts of a file sink are compressed.

@@ -224,6 +224,7 @@ fn csv_output(output: &CsvOutput) -> Map {
 fn format(map: Map, format: &Format) -> Map {
     match format {
         Format::Raw => map.with("format", word("raw")),
+        Format::Text => map.with("format", word("string")),
         Format::Json => map.with("format", word("json")),
         Format::Csv {
             delimiter,
@@ -269,6 +270,7 @@ fn source(source: &Source) -> Out {
             ("file", format(map, &source.format))
         }
         SourceConnector::Stdin => ("stdin", format(Map::default(), &source.format)),
+        SourceConnector::Kafka(_) => ("kafka", Map::default()),
         SourceConnector::Generator(it) => {
             let start = jiff::Timestamp::from_millisecond(it.start)
                 .map_or_else(|_| it.start.to_string(), |time| time.to_string());
@@ -448,6 +450,7 @@ fn sink(sink: &Sink) -> Out {
         }
         SinkConnector::Stdout => map.with("stdout", Map::default()),
         SinkConnector::Blackhole => map.with("blackhole", Map::default()),
+        SinkConnector::Kafka(_) => map.with("kafka", Map::default()),
     };
     map.maybe("parallelism", sink.parallelism.map(u64::from))
         .into()

@@ -381,7 +381,7 @@ fn written_to(job: &Job, data_dir: &Path) -> Vec<PathBuf> {
     let mut dirs = vec![start::checkpoint_dir(job, data_dir), data_dir.to_owned()];
     dirs.extend(job.sinks.iter().filter_map(|sink| match &sink.connector {
         SinkConnector::File { dir, .. } => Some(dir.clone()),
-        SinkConnector::Stdout | SinkConnector::Blackhole => None,
+        SinkConnector::Stdout | SinkConnector::Blackhole | SinkConnector::Kafka(_) => None,
     }));
     dirs
 }

@@ -79,7 +79,7 @@ pub(super) fn storage(
             id: sink.id.to_string(),
             dir: dir.clone(),
         }),
-        SinkConnector::Stdout | SinkConnector::Blackhole => None,
+        SinkConnector::Stdout | SinkConnector::Blackhole | SinkConnector::Kafka(_) => None,
     });
     let components = job.operators.iter().zip(&blueprint.operators);
     let identity = Identity {

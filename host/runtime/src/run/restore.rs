@@ -59,6 +59,7 @@ pub(super) fn splits(
     for (source, splits) in job.sources.iter().zip(&all) {
         let unit = match source.connector {
             SourceConnector::Generator(_) => "record",
+            SourceConnector::Kafka(_) => "offset",
             SourceConnector::File { .. } | SourceConnector::Stdin => "line",
         };
         for split in splits {

@@ -154,6 +154,11 @@ pub fn open(sink: &model::Sink, author: Author) -> Result<Writer, Error> {
         }
         SinkConnector::Stdout => Writer::Stdout(StdoutSink::open(id)?),
         SinkConnector::Blackhole => Writer::Blackhole(Blackhole::default()),
+        SinkConnector::Kafka(_) => {
+            return Err(Error::Directory(format!(
+                "sink `{id}`: this weir was built without Kafka; build it with its default features"
+            )));
+        }
     })
 }
 
@@ -246,6 +251,7 @@ mod tests {
             place: Place::default(),
             inputs: Vec::new(),
             connector,
+            on_error: model::ErrorPolicy::Fail,
             parallelism: None,
         }
     }

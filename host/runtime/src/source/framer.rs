@@ -97,7 +97,9 @@ impl Framer {
                 quote: Some(quote),
                 ..
             } => Framing::Rows { delimiter, quote },
-            Format::Raw | Format::Json | Format::Csv { quote: None, .. } => Framing::Lines,
+            Format::Raw | Format::Text | Format::Json | Format::Csv { quote: None, .. } => {
+                Framing::Lines
+            }
         };
         Framer {
             framing,

@@ -167,6 +167,7 @@ pub fn discover(source: &model::Source) -> Result<Vec<SplitState>, Error> {
         }
         SourceConnector::Stdin => Ok(vec![stdin::split()]),
         SourceConnector::Generator(settings) => generator::discover(&source.id, settings),
+        SourceConnector::Kafka(_) => Err(without_kafka(source)),
     }
 }
 
@@ -182,6 +183,7 @@ pub fn resume(source: &model::Source, splits: &[SplitState]) -> Result<Vec<Strin
         }
         SourceConnector::Stdin => stdin::resume(&source.id, splits),
         SourceConnector::Generator(settings) => generator::resume(&source.id, settings, splits),
+        SourceConnector::Kafka(_) => Err(without_kafka(source)),
     }
 }
 
@@ -220,7 +222,15 @@ pub fn open(
             splits,
             first_split,
         )?),
+        SourceConnector::Kafka(_) => return Err(without_kafka(source)),
     })
+}
+
+fn without_kafka(source: &model::Source) -> Error {
+    Error::Invalid(format!(
+        "source `{}`: this weir was built without Kafka; build it with its default features",
+        source.id
+    ))
 }
 
 /// The `position` of `split`, of the kind that the connector of source `source` records.

@@ -163,6 +163,7 @@ impl Check<'_> {
             place: self.place(Kind::Sink, id),
             inputs: inputs?,
             connector,
+            on_error: ErrorPolicy::Fail,
             parallelism,
         })
     }
