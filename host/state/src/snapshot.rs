@@ -181,18 +181,18 @@ impl Snapshot {
         &self.header.needs
     }
 
-    /// Writes the file. Takes few large writes; `out` need not be buffered.
+    /// Writes the file. Takes few large writes; `out` need not be buffered. What failed may be tried again from the beginning.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write(self, out: &mut dyn Write) -> io::Result<SnapshotSummary> {
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<SnapshotSummary> {
         let mut writer = write::Writer::new(out, &self.header)?;
         let first = self.header.range.start;
-        match self.contents {
+        match &self.contents {
             Contents::Maps { rows, timers } => {
-                let timers = timer_rows(&timers, self.header.max_parallelism);
+                let timers = timer_rows(timers, self.header.max_parallelism);
                 let mut timers = timers.iter().peekable();
-                for (group, rows) in (first..).zip(&rows) {
+                for (group, rows) in (first..).zip(rows) {
                     // The timers' tag is the highest, so within a group they follow all else.
                     let next = || timers.next_if(|(key, _)| group_of(key) == group);
                     let of_timers = std::iter::from_fn(next).map(|(key, value)| (key, value));
@@ -206,7 +206,6 @@ impl Snapshot {
                 }
             }
             Contents::Groups(groups) => {
-                // A group goes when it is written.
                 for (group, changes) in (first..).zip(groups) {
                     let rows = changes.rows.sorted(&changes.gone);
                     writer.section(changes.kind, group, changes.rows.timers(), &rows)?;

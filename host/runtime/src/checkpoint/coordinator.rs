@@ -58,6 +58,8 @@ pub struct Setup {
     pub tasks: Vec<Task>,
     /// Parts that go into the first checkpoint: what recovery took over of parts that an earlier attempt had open.
     pub carried: Vec<StagedPart>,
+    /// Whether output goes into a transaction a checkpoint.
+    pub transactional: bool,
 }
 
 /// See the module.
@@ -81,6 +83,9 @@ pub struct Coordinator {
     /// Parts that go into the next checkpoint: of an earlier attempt, of checkpoints that failed, and of tasks that ended since the
     /// last barrier.
     carried: Vec<StagedPart>,
+    /// Whether output goes into a transaction a checkpoint. Then a barrier that was injected cannot be taken back: what was written before it
+    /// is in its transaction, and what comes after it in the next one.
+    transactional: bool,
     stopping: bool,
     held: bool,
 }
@@ -121,6 +126,10 @@ struct InFlight {
     last: bool,
     finished: bool,
     staged: Vec<StagedPart>,
+    /// Its manifest, if it may have to be stored again.
+    manifest: Option<Box<Manifest>>,
+    /// When it is stored again, and why that is necessary.
+    retry: Option<(Duration, String)>,
 }
 
 impl Coordinator {
@@ -152,6 +161,7 @@ impl Coordinator {
             fail_from: Duration::ZERO,
             failed_in_a_row: 0,
             carried: setup.carried,
+            transactional: setup.transactional,
             stopping: false,
             held: false,
         }
@@ -194,8 +204,10 @@ impl Coordinator {
                 let possible = self.a_source_runs() || self.all_ended();
                 (possible && self.may_begin()).then_some(*next_barrier)
             }
-            Phase::Aligning { since, .. } | Phase::Storing(InFlight { since, .. }) => {
-                Some(since.saturating_add(self.timeout))
+            Phase::Aligning { since, .. } => Some(since.saturating_add(self.timeout)),
+            Phase::Storing(InFlight { since, retry, .. }) => {
+                let retry = retry.iter().map(|(at, _)| *at);
+                retry.chain([since.saturating_add(self.timeout)]).min()
             }
             Phase::Committing(_) | Phase::Publishing(_) => None,
             Phase::Over => return None,
@@ -227,7 +239,7 @@ impl Coordinator {
             Event::ManifestStored { n, digest } => self.stored(n, digest, &mut actions),
             Event::ManifestFailed { n, why } => {
                 if matches!(&self.phase, Phase::Storing(flight) if flight.n == n) {
-                    self.skip(now, why, &mut actions);
+                    self.not_stored(now, why, &mut actions);
                 }
             }
             Event::Committed { n } => self.committed(n, &mut actions),
@@ -261,8 +273,25 @@ impl Coordinator {
             _ => false,
         };
         if timed_out {
-            let why = format!("it took longer than {}", human(self.timeout));
+            let mut why = format!("it took longer than {}", human(self.timeout));
+            if let Phase::Storing(InFlight {
+                retry: Some((_, cause)),
+                ..
+            }) = &self.phase
+            {
+                why = format!("{why}: {cause}");
+            }
             self.skip(now, why, actions);
+        }
+        if let Phase::Storing(flight) = &mut self.phase
+            && let Some(manifest) = &flight.manifest
+            && flight.retry.take_if(|(at, _)| now >= *at).is_some()
+        {
+            let manifest = manifest.clone();
+            actions.push(Action::StoreManifest { manifest });
+        }
+        if matches!(self.phase, Phase::Over) {
+            return;
         }
         if self.fail_at().is_some_and(|at| now >= at) {
             let failure = Failure::NoCheckpoint {
@@ -310,7 +339,7 @@ impl Coordinator {
 
     fn hold(&mut self, now: Duration, why: String, actions: &mut Vec<Action>) {
         self.held = true;
-        if matches!(&self.phase, Phase::Aligning { last: false, .. }) {
+        if matches!(&self.phase, Phase::Aligning { last: false, .. }) && !self.transactional {
             self.skip(now, why, actions);
         }
         if self.confirmed > 0 {
@@ -445,6 +474,7 @@ impl Coordinator {
             parent: Some(self.confirmed),
             // Only if no snapshot in it is from a barrier: then nothing comes after it.
             finished: acks.is_empty(),
+            last: last || acks.is_empty(),
         };
         let finished = header.finished;
         let snapshots = self
@@ -452,16 +482,17 @@ impl Coordinator {
             .iter()
             .filter_map(|(id, state)| acks.get(id).or(state.ended.as_ref()));
         let manifest = Manifest::assemble(&self.identity, header, snapshots, staged.clone());
-        actions.push(Action::StoreManifest {
-            manifest: Box::new(manifest),
-        });
+        let manifest = Box::new(manifest);
         self.phase = Phase::Storing(InFlight {
             n,
             since,
             last,
             finished,
             staged,
+            manifest: self.transactional.then(|| manifest.clone()),
+            retry: None,
         });
+        actions.push(Action::StoreManifest { manifest });
     }
 
     fn stored(&mut self, n: u64, digest: super::snapshot::Digest, actions: &mut Vec<Action>) {
@@ -514,8 +545,24 @@ impl Coordinator {
         self.phase = Phase::Waiting { next_barrier };
     }
 
+    /// A manifest could not be stored. One that belongs to a transaction is tried again until the checkpoint's time is over.
+    fn not_stored(&mut self, now: Duration, why: String, actions: &mut Vec<Action>) {
+        if !self.transactional {
+            return self.skip(now, why, actions);
+        }
+        if let Phase::Storing(flight) = &mut self.phase {
+            flight.retry = Some((now.saturating_add(FIRST_PAUSE), why));
+        }
+    }
+
     /// Gives the checkpoint in flight up and keeps its parts for the next one. Never after its slot was sent for.
     fn skip(&mut self, now: Duration, why: String, actions: &mut Vec<Action>) {
+        if self.transactional
+            && let Some(Flight { n, step }) = self.flight()
+            && matches!(step, FlightStep::Aligning | FlightStep::Storing)
+        {
+            return self.fail(Failure::CheckpointLost { n, why }, actions);
+        }
         let (n, since, waiting, staged) = match std::mem::replace(&mut self.phase, Phase::Over) {
             Phase::Aligning {
                 n,

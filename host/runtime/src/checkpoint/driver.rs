@@ -11,10 +11,12 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::commit_point::Marker;
 use super::component::{ComponentFiles, ComponentName};
 use super::coordinator::Event;
 use super::log::{Commit, Log, Slot};
 use super::manifest::{Identity, Lineage, Manifest, ManifestId};
+use super::markers::{Markers, Standing};
 use super::outputs::Outputs;
 use super::recovery::{self, Answer, Options, Recovery, Step};
 use super::refusal::Refusal;
@@ -94,6 +96,8 @@ pub struct Collected {
 pub struct Driver {
     storage: Arc<dyn CheckpointStorage>,
     outputs: Box<dyn Outputs>,
+    /// Where commits are decided, if that is not the log.
+    markers: Option<Arc<dyn Markers>>,
     identity: Identity,
     options: Options,
     retain: u32,
@@ -111,11 +115,12 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver that owns nothing yet. `components` are those that `identity` names. `retain` confirmed checkpoints are kept, at
-    /// least one.
+    /// A driver that owns nothing yet. `components` are those that `identity` names; `markers` are there if its commit point is in Kafka.
+    /// `retain` confirmed checkpoints are kept, at least one.
     pub fn new(
         storage: Arc<dyn CheckpointStorage>,
         outputs: Box<dyn Outputs>,
+        markers: Option<Arc<dyn Markers>>,
         identity: Identity,
         components: ComponentFiles,
         options: Options,
@@ -124,6 +129,7 @@ impl Driver {
         Driver {
             storage,
             outputs,
+            markers,
             identity,
             options,
             retain: retain.max(1),
@@ -263,6 +269,27 @@ impl Driver {
                 taken(created)
             }
             Step::CheckTail => Answer::Highest(read::highest_slot(storage)?),
+            Step::Peek(at) => Answer::Markers(vec![self.markers()?.peek(at)?]),
+            Step::Fence(points) => {
+                let standing = self.markers()?.fence(points)?;
+                fault_point::pass("after-fence");
+                answer(standing)
+            }
+            Step::ReadMarkers(points) => {
+                let markers = self.markers()?;
+                let found = points.iter().map(|at| markers.read(at));
+                Answer::Markers(found.collect::<io::Result<_>>()?)
+            }
+            Step::Resolve(slot) => {
+                let created = storage.create(&Key::slot(slot.index), &slot.encode())?;
+                fault_point::pass("after-resolve");
+                taken(created)
+            }
+            Step::WriteMarker(marker) => {
+                let standing = self.markers()?.write(marker)?;
+                fault_point::pass("after-claim-marker");
+                answer(standing)
+            }
             Step::ListManifests => Answer::Ids(read::manifest_ids(storage)?),
             Step::DeleteManifests(ids) => {
                 for id in ids {
@@ -316,6 +343,12 @@ impl Driver {
         })
     }
 
+    fn markers(&self) -> io::Result<Arc<dyn Markers>> {
+        self.markers
+            .clone()
+            .ok_or_else(|| io::Error::other("this weir was built without Kafka"))
+    }
+
     /// What was tried, for the message of an input or output error.
     fn describe(&self, step: &Step) -> String {
         let storage = self.storage.location();
@@ -325,6 +358,12 @@ impl Driver {
             }
             Step::ReadWitnesses(_) | Step::Look { .. } => {
                 format!("cannot look at output and {storage}")
+            }
+            Step::Peek(_) | Step::Fence(_) | Step::ReadMarkers(_) | Step::WriteMarker(_) => {
+                format!(
+                    "cannot find out in Kafka what is committed ({})",
+                    self.identity.commit_point
+                )
             }
             Step::Publish(_) => "cannot publish committed output".to_owned(),
             Step::Sweep { .. } => "cannot remove what earlier attempts left behind".to_owned(),
@@ -354,19 +393,36 @@ impl Driver {
         }
     }
 
+    /// What must be committed in Kafka before [`Driver::commit`] may be called for checkpoint `n`, and where; `None` if the log
+    /// decides.
+    ///
+    /// # Panics
+    /// Before the first [`Driver::recover`].
+    pub fn marker(&self, n: u64, digest: Digest) -> Option<(Arc<dyn Markers>, Marker)> {
+        let markers = self.markers.clone()?;
+        self.identity.commit_point.kafka()?;
+        Some((
+            markers,
+            Marker::new(&self.commit_of(n, digest), self.attempt()),
+        ))
+    }
+
+    fn commit_of(&self, n: u64, digest: Digest) -> Commit {
+        Commit {
+            lineage: self.lineage.clone().expect("an attempt was recovered"),
+            n,
+            attempt: self.attempt(),
+            manifest: digest,
+        }
+    }
+
     /// Does [`super::Action::CommitSlot`].
     ///
     /// # Panics
     /// Before the first [`Driver::recover`].
     pub fn commit(&mut self, n: u64, digest: Digest) -> Event {
         let attempt = self.attempt();
-        let commit = Commit {
-            lineage: self.lineage.clone().expect("an attempt was recovered"),
-            n,
-            attempt,
-            manifest: digest,
-        };
-        let slot = self.log.commit(commit, self.retain);
+        let slot = self.log.commit(self.commit_of(n, digest), self.retain);
         let unclear = |why: String| Event::CommitFailed {
             n,
             why: format!("slot {}: {why}", slot.index),
@@ -514,6 +570,13 @@ fn taken(created: Created) -> Answer {
     match created {
         Created::New => Answer::Done,
         Created::Taken => Answer::Taken,
+    }
+}
+
+fn answer(standing: Standing) -> Answer {
+    match standing {
+        Standing::Ours => Answer::Done,
+        Standing::Fenced => Answer::Fenced,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The commit log: the commit point of a job without an exactly-once Kafka sink.
+//! The commit log: the commit point of a job without an exactly-once Kafka sink, and the fence and memory of every job.
 //!
 //! A dense sequence of slots, each created conditionally and never changed. A slot holds either the *claim* of an attempt or
 //! the *commit* of a checkpoint. An attempt claims the next slot before it touches anything, so whatever slot an older attempt
@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::commit_point::CommitPoint;
 use super::manifest::Lineage;
 use super::snapshot::Digest;
 
@@ -44,9 +45,19 @@ pub enum Entry {
     Claim {
         /// Its number.
         attempt: u64,
+        /// Where its commits are decided.
+        #[serde(default, skip_serializing_if = "CommitPoint::is_storage")]
+        commit_point: CommitPoint,
     },
     /// A checkpoint happened.
     Commit(Commit),
+    /// An attempt learnt from a commit point outside the log that this checkpoint of an earlier one happened.
+    Resolved {
+        /// The attempt that wrote this.
+        attempt: u64,
+        /// What it learnt.
+        commit: Commit,
+    },
 }
 
 /// The commit of a checkpoint.
@@ -67,8 +78,16 @@ impl Entry {
     /// The attempt that wrote it.
     pub fn attempt(&self) -> u64 {
         match self {
-            Entry::Claim { attempt } => *attempt,
+            Entry::Claim { attempt, .. } | Entry::Resolved { attempt, .. } => *attempt,
             Entry::Commit(commit) => commit.attempt,
+        }
+    }
+
+    /// The checkpoint that happened, unless it is a claim.
+    pub fn commit(&self) -> Option<&Commit> {
+        match self {
+            Entry::Claim { .. } => None,
+            Entry::Commit(commit) | Entry::Resolved { commit, .. } => Some(commit),
         }
     }
 }
@@ -239,10 +258,24 @@ impl Log {
     pub fn commits(&self) -> impl DoubleEndedIterator<Item = (u64, &Commit)> {
         self.slots
             .range(self.kept_from()..)
-            .filter_map(|(index, slot)| match &slot.entry {
-                Entry::Commit(commit) => Some((*index, commit)),
-                Entry::Claim { .. } => None,
-            })
+            .filter_map(|(index, slot)| Some((*index, slot.entry.commit()?)))
+    }
+
+    /// The claims, oldest first: each attempt with its commit point.
+    pub fn claims(&self) -> impl Iterator<Item = (u64, &CommitPoint)> {
+        self.slots.values().filter_map(|slot| match &slot.entry {
+            Entry::Claim {
+                attempt,
+                commit_point,
+            } => Some((*attempt, commit_point)),
+            Entry::Commit(_) | Entry::Resolved { .. } => None,
+        })
+    }
+
+    /// The slot of the newest commit.
+    pub fn newest_commit_slot(&self) -> Option<&Slot> {
+        let (index, _) = self.commits().next_back()?;
+        self.slots.get(&index)
     }
 
     /// The newest commit: the checkpoint that happened last.
@@ -254,21 +287,31 @@ impl Log {
     pub fn newest_number(&self) -> u64 {
         self.slots
             .values()
-            .filter_map(|slot| match &slot.entry {
-                Entry::Commit(commit) => Some(commit.n),
-                Entry::Claim { .. } => None,
-            })
+            .filter_map(|slot| Some(slot.entry.commit()?.n))
             .max()
             .unwrap_or(0)
     }
 
-    /// The next slot, as the claim of `attempt`.
-    pub fn claim(&self, attempt: u64) -> Slot {
+    /// The next slot, as the claim of `attempt`, whose commits are decided at `commit_point`.
+    pub fn claim(&self, attempt: u64, commit_point: CommitPoint) -> Slot {
         Slot {
             format: FORMAT,
             index: self.next_index(),
             kept_from: self.kept_from(),
-            entry: Entry::Claim { attempt },
+            entry: Entry::Claim {
+                attempt,
+                commit_point,
+            },
+        }
+    }
+
+    /// The next slot, in which `attempt` notes that an earlier one's `commit` happened. Nothing is trimmed with it.
+    pub fn resolve(&self, attempt: u64, commit: Commit) -> Slot {
+        Slot {
+            format: FORMAT,
+            index: self.next_index(),
+            kept_from: self.kept_from(),
+            entry: Entry::Resolved { attempt, commit },
         }
     }
 
@@ -301,7 +344,7 @@ impl Log {
     pub fn trimmable(&self) -> Vec<u64> {
         self.slots
             .range(..self.kept_from())
-            .filter(|(_, slot)| matches!(slot.entry, Entry::Commit(_)))
+            .filter(|(_, slot)| slot.entry.commit().is_some())
             .map(|(index, _)| *index)
             .collect()
     }
@@ -327,11 +370,11 @@ mod tests {
 
     fn log(retain: u32) -> Log {
         let mut log = Log::default();
-        log.push(log.claim(1));
+        log.push(log.claim(1, CommitPoint::Storage));
         for n in 0..3 {
             log.push(log.commit(commit(n, 1), retain));
         }
-        log.push(log.claim(2));
+        log.push(log.claim(2, CommitPoint::Storage));
         for n in 4..6 {
             log.push(log.commit(commit(n, 2), retain));
         }
@@ -417,8 +460,8 @@ mod tests {
         let mut slots: Vec<Slot> = log.slots.values().cloned().collect();
         slots.retain(|slot| ![1, 2, 3].contains(&slot.index));
         let mut stale = Log::default();
-        stale.push(stale.claim(1));
-        slots.push(stale.claim(9));
+        stale.push(stale.claim(1, CommitPoint::Storage));
+        slots.push(stale.claim(9, CommitPoint::Storage));
         let read = Log::new(slots).expect("no hole");
         assert_eq!(read.newest_commit(), log.newest_commit());
         assert_eq!(read.newest_attempt(), 9);

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::commit_point::CommitPoint;
 use super::component::ComponentEntry;
 use super::snapshot::{Digest, StoredFile, TaskSnapshot};
 use crate::sink::StagedPart;
@@ -81,8 +82,12 @@ pub struct Identity {
     pub job: String,
     /// Number of key groups.
     pub max_parallelism: u16,
+    /// Where it is decided whether a checkpoint happened.
+    pub commit_point: CommitPoint,
     /// The file sinks.
     pub sinks: Vec<SinkEntry>,
+    /// The topics that Kafka sinks write to.
+    pub topics: Vec<TopicEntry>,
     /// Each operator's component, by operator id.
     pub components: BTreeMap<String, ComponentEntry>,
 }
@@ -109,6 +114,12 @@ pub struct Manifest {
     pub replaces: Vec<Lineage>,
     /// Whether every input had ended: nothing is left to do.
     pub finished: bool,
+    /// Whether its attempt ended with it, because the job was finished or asked to stop.
+    #[serde(default)]
+    pub last: bool,
+    /// Where it is decided whether it happened.
+    #[serde(default, skip_serializing_if = "CommitPoint::is_storage")]
+    pub commit_point: CommitPoint,
     /// Number of key groups.
     pub max_parallelism: u16,
     /// When it was written, milliseconds since the epoch by the wall clock; for people and for noticing a bad clock.
@@ -123,6 +134,9 @@ pub struct Manifest {
     pub operators: Vec<OperatorEntry>,
     /// The file sinks and their directories.
     pub sinks: Vec<SinkEntry>,
+    /// The topics that Kafka sinks write to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<TopicEntry>,
     /// What becomes visible when this checkpoint is confirmed.
     pub staged: Vec<StagedPart>,
     /// Parts that went on beyond the barrier, with their lengths there: committed as well, but not visible yet.
@@ -180,6 +194,20 @@ pub struct SinkEntry {
     pub dir: PathBuf,
 }
 
+/// A topic that a Kafka sink writes to, in a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopicEntry {
+    /// The sink's id.
+    pub sink: String,
+    /// The cluster's own id.
+    pub cluster: String,
+    /// The topic.
+    pub topic: String,
+    /// Its id: a topic that was deleted and created again has another.
+    pub topic_id: String,
+}
+
 /// Why a manifest cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
@@ -207,6 +235,8 @@ pub struct Header {
     pub parent: Option<u64>,
     /// Whether every input had ended.
     pub finished: bool,
+    /// Whether its attempt ends with it.
+    pub last: bool,
 }
 
 impl Manifest {
@@ -256,6 +286,8 @@ impl Manifest {
             parent: header.parent,
             replaces: Vec::new(),
             finished: header.finished,
+            last: header.last,
+            commit_point: identity.commit_point.clone(),
             max_parallelism: identity.max_parallelism,
             taken_at: 0,
             processing_time: 0,
@@ -282,6 +314,7 @@ impl Manifest {
                 })
                 .collect(),
             sinks: identity.sinks.clone(),
+            topics: identity.topics.clone(),
             staged,
             open,
         }
@@ -370,6 +403,8 @@ mod tests {
                 id: "out".to_owned(),
                 dir: PathBuf::from("/out"),
             }],
+            commit_point: CommitPoint::Storage,
+            topics: Vec::new(),
             components: BTreeMap::new(),
         }
     }
@@ -380,6 +415,7 @@ mod tests {
             id: ManifestId { n: 7, attempt: 2 },
             parent: Some(5),
             finished: false,
+            last: false,
         };
         let snapshot = |subtask: u16| TaskSnapshot {
             sources: vec![super::super::SourceSnapshot {

@@ -23,11 +23,13 @@
 //! 4. Barrier N+1 comes only when N is confirmed *and* its output published, so at most one commit is unpublished.
 //! 5. Before anything is refused, the log is read again: if it moved, another host is alive and everything is looked at anew.
 
+pub mod commit_point;
 pub mod component;
 pub mod coordinator;
 pub mod driver;
 pub mod log;
 pub mod manifest;
+pub mod markers;
 pub mod outputs;
 pub mod ownership;
 pub mod recovery;
@@ -41,10 +43,12 @@ pub mod witness;
 #[cfg(test)]
 mod tests;
 
+pub use commit_point::{CommitPoint, KafkaPoint, Marker};
 pub use component::{ComponentEntry, ComponentFiles};
 pub use coordinator::{Action, Coordinator, Event};
 pub use driver::{Driver, KeptComponent, Recovered, Verdict, kept_component};
 pub use manifest::{Lineage, Manifest, ManifestId};
+pub use markers::{Markers, Standing};
 pub use outputs::{Outputs, PartFound};
 pub use ownership::Ownership;
 pub use recovery::Options;

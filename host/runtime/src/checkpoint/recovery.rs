@@ -15,6 +15,18 @@
 //!      take over open parts, witnesses
 //! ```
 //!
+//! Where a commit point in Kafka is concerned, the claim is followed by more, because only then can no transaction of an earlier attempt
+//! succeed any more:
+//!
+//! ```text
+//!   claim ──▶ fence all producers ──▶ read the markers ──▶ one knows more than the log: note that in the log, look at everything anew
+//!                                            │
+//!                                            ▼ the log is right
+//!                                     write the marker as this attempt's ──▶ check that no newer attempt has claimed meanwhile
+//! ```
+//!
+//! A fresh start looks at the marker before the claim too, so that a job that is started elsewhere with empty storage disturbs nobody.
+//!
 //! Nothing is written before the claim but `job.json`. Observations are made one after the other while another host may run, so they may not
 //! fit together: before a refusal the log is read again, and if it moved, everything is looked at anew. A claim needs no such check: it
 //! succeeds only on the very log that was read. `job.json` is written before the first slot and the first manifest, so it is read
@@ -26,6 +38,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use super::commit_point::{self, CommitPoint, KafkaPoint, Marker, MarkerFound, Settled};
 use super::log::{Commit, Log, Slot};
 use super::manifest::{Header, Identity, Lineage, Manifest, ManifestId};
 use super::outputs::{Adoption, PartFound};
@@ -119,6 +132,17 @@ pub enum Step {
     Claim(Slot),
     /// Say which is the highest slot: [`Answer::Highest`].
     CheckTail,
+    /// Look at the marker at this place, without waiting for transactions that are open: [`Answer::Markers`].
+    Peek(KafkaPoint),
+    /// End what earlier attempts may have open at these places, so that nothing of theirs can be committed any more: [`Answer::Done`] or
+    /// [`Answer::Fenced`].
+    Fence(Vec<KafkaPoint>),
+    /// Read the markers at these places: [`Answer::Markers`].
+    ReadMarkers(Vec<KafkaPoint>),
+    /// Create this slot, which tells the log what a marker knows: [`Answer::Done`] or [`Answer::Taken`].
+    Resolve(Slot),
+    /// Commit this marker: [`Answer::Done`] or [`Answer::Fenced`].
+    WriteMarker(Marker),
     /// List manifests by name: [`Answer::Ids`].
     ListManifests,
     /// Delete these: [`Answer::Done`].
@@ -187,6 +211,10 @@ pub enum Answer {
     Taken,
     /// Of [`Step::CheckTail`]; `None` if there is no slot.
     Highest(Option<u64>),
+    /// Of [`Step::Peek`] and [`Step::ReadMarkers`], one a place.
+    Markers(Vec<MarkerFound>),
+    /// Another instance of our producers has begun.
+    Fenced,
     /// Of [`Step::ListManifests`].
     Ids(Vec<ManifestId>),
     /// Of [`Step::StoreManifest`].
@@ -256,6 +284,14 @@ pub struct Recovery {
     tried: Option<(u64, Option<u64>)>,
     /// What the claim, once it stands, is for.
     plan: Option<Plan>,
+    /// The commit that begins a new lineage, once its manifest is stored.
+    first: Option<Commit>,
+    /// Whether the claim stands.
+    claimed: bool,
+    /// Whether something of an earlier attempt may still be committed in Kafka.
+    fencing: bool,
+    /// Whether this attempt's marker stands.
+    marked: bool,
     attempt: u64,
     next_n: u64,
     carried: Vec<StagedPart>,
@@ -280,6 +316,10 @@ impl Recovery {
             doubt: None,
             tried: None,
             plan: None,
+            first: None,
+            claimed: false,
+            fencing: true,
+            marked: false,
             attempt: 0,
             next_n: 1,
             carried: Vec::new(),
@@ -332,7 +372,7 @@ impl Recovery {
                 self.seen.open = open;
                 self.judge()
             }
-            (Step::Own, Answer::Done) => self.claim(),
+            (Step::Own, Answer::Done) => self.approach(),
             // Somebody else begins at this very moment: look again.
             (Step::Own, Answer::Taken) => Step::ReadLog,
             (Step::Claim(slot), Answer::Done) => {
@@ -350,10 +390,46 @@ impl Recovery {
                 let claimed = self.own_log().newest().map(|slot| slot.index);
                 if highest == claimed {
                     self.claimed()
+                } else if self.claimed {
+                    // Nothing but a newer claim can have been created.
+                    self.fenced()
                 } else {
                     // The claim filled a trimmed hole, or stands and has been superseded already: the log tells.
                     Step::ReadLog
                 }
+            }
+            (Step::Peek(at), Answer::Markers(found)) => match self.settle(&[at], &found) {
+                Ok(_) => self.claim(),
+                Err(refusal) => self.doubtful(refusal),
+            },
+            (Step::Fence(points), Answer::Done) => {
+                self.fencing = false;
+                Step::ReadMarkers(points)
+            }
+            (Step::Fence(_) | Step::WriteMarker(_), Answer::Fenced) => self.fenced(),
+            (Step::ReadMarkers(points), Answer::Markers(found)) => {
+                match self.settle(&points, &found) {
+                    Ok(Settled::LogIsRight) => self.mark(),
+                    Ok(Settled::Ahead(commit)) => {
+                        let attempt = self.attempt;
+                        Step::Resolve(self.own_log().resolve(attempt, commit))
+                    }
+                    Err(refusal) => self.doubtful(refusal),
+                }
+            }
+            (Step::Resolve(slot), Answer::Done) => {
+                self.own_log().push(slot);
+                if self.marked {
+                    self.established()
+                } else {
+                    // What belongs to that checkpoint has not been looked at yet.
+                    Step::ReadManifests
+                }
+            }
+            (Step::Resolve(_), Answer::Taken) => self.fenced(),
+            (Step::WriteMarker(_), Answer::Done) => {
+                self.marked = true;
+                Step::CheckTail
             }
             (Step::ListManifests, Answer::Ids(ids)) => {
                 Step::DeleteManifests(self.never_happened(ids))
@@ -366,7 +442,13 @@ impl Recovery {
                     attempt: self.attempt,
                     manifest: digest,
                 };
-                Step::CommitMarker(self.own_log().commit(commit, u32::MAX))
+                if self.setup.identity.commit_point.is_storage() {
+                    self.begin_lineage(commit)
+                } else {
+                    let marker = Marker::new(&commit, self.attempt);
+                    self.first = Some(commit);
+                    Step::WriteMarker(marker)
+                }
             }
             (Step::CommitMarker(slot), Answer::Done) => {
                 self.own_log().push(slot);
@@ -413,6 +495,27 @@ impl Recovery {
             .expect("a damaged log is refused before the claim")
     }
 
+    /// It will be refused unless the log has moved.
+    fn doubtful(&mut self, refusal: Refusal) -> Step {
+        self.doubt = Some(refusal);
+        Step::ReadLog
+    }
+
+    /// Another host has begun with our producers, or the broker has given up on them: the log tells which.
+    fn fenced(&mut self) -> Step {
+        self.marked = false;
+        self.fencing = true;
+        self.observations += 1;
+        if self.observations >= OBSERVATIONS {
+            return self.doubtful(Refusal::Storage {
+                what: "cannot commit in Kafka".to_owned(),
+                error: "another process begins again and again with this job's transactional ids"
+                    .to_owned(),
+            });
+        }
+        Step::ReadLog
+    }
+
     fn taken_over(&mut self, by: u64) -> Step {
         self.doubt = Some(Refusal::TakenOver {
             job: self.setup.identity.job.clone(),
@@ -452,10 +555,7 @@ impl Recovery {
         let seen = &self.seen;
         let verdict = match judge::judge(&self.setup, seen) {
             Ok(verdict) => verdict,
-            Err(refusal) => {
-                self.doubt = Some(refusal);
-                return Step::ReadLog;
-            }
+            Err(refusal) => return self.doubtful(refusal),
         };
         let log = seen
             .log
@@ -476,23 +576,118 @@ impl Recovery {
             self.plan = Some(verdict);
             return self.done();
         }
-        self.attempt = newest + 1;
         self.plan = Some(verdict);
+        if self.claimed {
+            return self.fence();
+        }
+        self.attempt = newest + 1;
         if matches!(self.seen.owner, Owner::Nobody) {
             Step::Own
         } else {
-            self.claim()
+            self.approach()
+        }
+    }
+
+    /// What comes before the claim, if anything does.
+    fn approach(&mut self) -> Step {
+        match (&self.plan, &self.setup.identity.commit_point) {
+            (Some(Plan::Fresh { .. }), CommitPoint::Kafka(point)) => Step::Peek(point.clone()),
+            _ => self.claim(),
         }
     }
 
     fn claim(&mut self) -> Step {
-        let attempt = self.attempt;
-        Step::Claim(self.own_log().claim(attempt))
+        let (attempt, point) = (self.attempt, self.setup.identity.commit_point.clone());
+        Step::Claim(self.own_log().claim(attempt, point))
     }
 
-    /// The claim stands: no older attempt can commit any more.
+    /// The claim stands: no older attempt can commit in the log any more.
     fn claimed(&mut self) -> Step {
         self.tried = None;
+        self.claimed = true;
+        if self.marked {
+            return self.marker_stands();
+        }
+        self.fence()
+    }
+
+    /// Ends what could still be committed outside the log, if anything can.
+    fn fence(&mut self) -> Step {
+        if !self.fencing {
+            return self.mark();
+        }
+        let current = &self.setup.identity.commit_point;
+        let replaced = self.setup.options.fresh && self.setup.options.accept_duplicates;
+        let mut points = Vec::new();
+        if !replaced && let Ok(log) = &self.seen.log {
+            let job = &self.setup.identity.job;
+            match commit_point::unresolved(job, log, &self.seen.manifests, current) {
+                Ok(unresolved) => points = unresolved,
+                Err(refusal) => return self.doubtful(refusal),
+            }
+        }
+        points.extend(current.kafka().cloned());
+        if points.is_empty() {
+            return self.established();
+        }
+        Step::Fence(points)
+    }
+
+    /// Compares what was found at some places with the log; what knows most counts.
+    fn settle(&self, points: &[KafkaPoint], found: &[MarkerFound]) -> Result<Settled, Refusal> {
+        let empty = Log::default();
+        let question = commit_point::Question {
+            job: &self.setup.identity.job,
+            storage: &self.setup.storage,
+            log: self.seen.log.as_ref().unwrap_or(&empty),
+            manifests: &self.seen.manifests,
+            fresh: self.setup.options.fresh,
+            accept_duplicates: self.setup.options.accept_duplicates,
+        };
+        let mut settled = Settled::LogIsRight;
+        for (point, found) in points.iter().zip(found) {
+            if let Settled::Ahead(commit) = commit_point::settle(&question, point, found)? {
+                settled = Settled::Ahead(commit);
+            }
+        }
+        Ok(settled)
+    }
+
+    /// The log is right. If the job commits in Kafka, it is claimed there too.
+    fn mark(&mut self) -> Step {
+        if self.setup.identity.commit_point.is_storage() {
+            return self.established();
+        }
+        let newest = self.seen.log.as_ref().ok().and_then(Log::newest_commit);
+        match (&self.plan, newest) {
+            (Some(Plan::Resume { .. }), Some(commit)) => {
+                Step::WriteMarker(Marker::new(commit, self.attempt))
+            }
+            // The marker of a new lineage comes with its manifest.
+            _ => self.established(),
+        }
+    }
+
+    /// This attempt's marker stands, and no newer attempt had claimed the log after that.
+    fn marker_stands(&mut self) -> Step {
+        if let Some(first) = self.first.take() {
+            return self.begin_lineage(first);
+        }
+        let current = self.setup.identity.commit_point.clone();
+        let log = self.own_log();
+        match log.newest_commit() {
+            // From here on the log's newest commit is one of this commit point, which must have its marker.
+            Some(commit) if commit_point::of_newest_commit(log) != Some(&current) => {
+                let commit = commit.clone();
+                let attempt = self.attempt;
+                Step::Resolve(self.own_log().resolve(attempt, commit))
+            }
+            _ => self.established(),
+        }
+    }
+
+    /// Nothing of any earlier attempt can be committed any more, and what was is known.
+    fn established(&mut self) -> Step {
         let Some(Plan::Fresh { replaces }) = &self.plan else {
             return Step::ListManifests;
         };
@@ -504,10 +699,15 @@ impl Recovery {
             },
             parent: None,
             finished: false,
+            last: false,
         };
         let mut manifest = Manifest::assemble(&self.setup.identity, header, [], Vec::new());
         manifest.replaces.clone_from(replaces);
         Step::StoreManifest(Box::new(manifest))
+    }
+
+    fn begin_lineage(&mut self, commit: Commit) -> Step {
+        Step::CommitMarker(self.own_log().commit(commit, u32::MAX))
     }
 
     /// Manifests of checkpoints that were not committed and never will be. Only of older attempts: this one may have been replaced

@@ -258,6 +258,136 @@ pub enum Refusal {
         /// What was found: `is missing`, `has 12 bytes`.
         found: String,
     },
+    /// A marker, and nothing in checkpoint storage.
+    #[error(
+        "refusing to start from nothing: job `{job}` has committed checkpoint {n}\n  lineage {lineage} in {place}; {storage} does not have it. Is the volume mounted?\n  help: restore the directory, or `--fresh --accept-duplicates`"
+    )]
+    NothingBesideMarker {
+        /// The job.
+        job: String,
+        /// What the marker says.
+        n: u64,
+        /// Its history.
+        lineage: Lineage,
+        /// Where it lies.
+        place: String,
+        /// Checkpoint storage.
+        storage: String,
+    },
+    /// The log has commits whose marker is not there.
+    #[error(
+        "the marker of job `{job}` is gone: checkpoint {n} was committed in {place}, and nothing of the job is there\n  were records deleted from the commit topic, or is it not compacted?\n  help: restore the topic, or start over with `--fresh --accept-duplicates`"
+    )]
+    MarkerGone {
+        /// The job.
+        job: String,
+        /// The newest commit in the log.
+        n: u64,
+        /// Where the marker should be.
+        place: String,
+    },
+    /// The marker is older than the log.
+    #[error(
+        "the commit topic lost records: the marker in {place} says checkpoint {marker}, but {storage} has checkpoint {log} as committed\n  did a broker lose data (unclean leader election)? Output after checkpoint {marker} may be lost too\n  help: look at what is missing in the output, then start over with `--fresh --accept-duplicates`"
+    )]
+    MarkerRolledBack {
+        /// Where the marker lies.
+        place: String,
+        /// What it says.
+        marker: u64,
+        /// Checkpoint storage.
+        storage: String,
+        /// The newest commit in the log.
+        log: u64,
+    },
+    /// The marker of another history.
+    #[error(
+        "the marker in {place} belongs to lineage {marker} (checkpoint {n}), but {storage} holds lineage {log}\n  help: restore the checkpoints that belong to it, or `--fresh --accept-duplicates`"
+    )]
+    ForeignMarker {
+        /// Where the marker lies.
+        place: String,
+        /// Its history.
+        marker: Lineage,
+        /// Its checkpoint.
+        n: u64,
+        /// Checkpoint storage.
+        storage: String,
+        /// The log's history.
+        log: Lineage,
+    },
+    /// A marker that cannot be understood.
+    #[error(
+        "the marker of job `{job}` in {place} cannot be used: {what}\n  help: run the release that wrote it; or start over with `--fresh --accept-duplicates`"
+    )]
+    MarkerUnusable {
+        /// The job.
+        job: String,
+        /// Where it lies.
+        place: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The commit topic was created again.
+    #[error(
+        "commit topic `{topic}` was deleted and created again (id {was}, now {is}), and with it the marker of job `{job}`\n  whether the last attempt committed one more checkpoint can no longer be known\n  help: start over with `--fresh --accept-duplicates`"
+    )]
+    CommitTopicRecreated {
+        /// The job.
+        job: String,
+        /// The topic.
+        topic: String,
+        /// Its id in the log.
+        was: String,
+        /// Its id now.
+        is: String,
+    },
+    /// The last attempt committed where this job file does not lead.
+    #[error(
+        "the last attempt of job `{job}` committed in {was} and did not end by itself, so only that place knows its last checkpoint; this job file commits in {is}\n  help: run the job with its Kafka sink as it was until it is up, end it with `weir stop`, then change it"
+    )]
+    CommitPointElsewhere {
+        /// The job.
+        job: String,
+        /// Where it committed.
+        was: String,
+        /// Where it would now.
+        is: String,
+    },
+    /// An output topic was created again.
+    #[error(
+        "topic `{topic}` of sink `{sink}` is not the one that checkpoint {n} was written to: its id was {was} in cluster {was_in}, now it is {is} in {is_in}\n  what was committed to the old one is not in the new one\n  help: point the sink to the old topic again, or start over with `--fresh --accept-duplicates`"
+    )]
+    TopicRecreated {
+        /// The sink.
+        sink: String,
+        /// The topic.
+        topic: String,
+        /// The checkpoint.
+        n: u64,
+        /// The id that it had.
+        was: String,
+        /// The cluster that it was in.
+        was_in: String,
+        /// The id that it has.
+        is: String,
+        /// The cluster that it is in.
+        is_in: String,
+    },
+    /// `--fresh` beside committed output in Kafka.
+    #[error(
+        "refusing `--fresh`: job `{job}` has committed output to Kafka up to checkpoint {n}\n  lineage {lineage} in {place}; starting over would write it a second time\n  help: give the job another name and other topics, or add `--accept-duplicates`"
+    )]
+    FreshOverMarker {
+        /// The job.
+        job: String,
+        /// How far it was committed.
+        n: u64,
+        /// Its history.
+        lineage: Lineage,
+        /// Where that is recorded.
+        place: String,
+    },
     /// Storage or output cannot be read or written.
     #[error("{what}: {error}")]
     Storage {
@@ -274,7 +404,7 @@ impl Refusal {
         match self {
             Refusal::OwnedElsewhere { .. } => "W0501",
             Refusal::TakenOver { .. } => "W0502",
-            Refusal::EmptyBesideOutput { .. } => "W0503",
+            Refusal::EmptyBesideOutput { .. } | Refusal::NothingBesideMarker { .. } => "W0503",
             Refusal::LogRolledBack { .. } => "W0504",
             Refusal::OutputRolledBack { .. } => "W0505",
             Refusal::OutputGone { .. } => "W0506",
@@ -285,12 +415,18 @@ impl Refusal {
             Refusal::HalfDeleted { .. } => "W0511",
             Refusal::ForeignJob { .. } => "W0512",
             Refusal::Owner { .. } => "W0513",
-            Refusal::ForeignLineage { .. } => "W0514",
+            Refusal::ForeignLineage { .. } | Refusal::ForeignMarker { .. } => "W0514",
             Refusal::Witness { .. } => "W0515",
-            Refusal::FreshOverOutput { .. } => "W0516",
+            Refusal::FreshOverOutput { .. } | Refusal::FreshOverMarker { .. } => "W0516",
             Refusal::MaxParallelism { .. } => "W0517",
             Refusal::StateFile { .. } => "W0518",
             Refusal::Storage { .. } => "W0519",
+            Refusal::MarkerGone { .. } => "W0531",
+            Refusal::MarkerRolledBack { .. } => "W0532",
+            Refusal::MarkerUnusable { .. } => "W0533",
+            Refusal::CommitTopicRecreated { .. } => "W0534",
+            Refusal::CommitPointElsewhere { .. } => "W0535",
+            Refusal::TopicRecreated { .. } => "W0536",
         }
     }
 

@@ -483,6 +483,7 @@ fn recover(
         next_n: recovered.next_n,
         tasks: Vec::new(),
         carried: recovered.carried,
+        transactional: !identity.commit_point.is_storage(),
     };
     let beginning = Beginning {
         attempt: recovered.attempt,

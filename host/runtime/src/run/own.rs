@@ -8,8 +8,8 @@ use super::{Options, Refused, outputs};
 use crate::attempt::Blueprint;
 use crate::checkpoint::manifest::{Identity, SinkEntry};
 use crate::checkpoint::{
-    self, CheckpointStorage, ComponentEntry, ComponentFiles, Driver, LocalDirectory, Ownership,
-    Refusal,
+    self, CheckpointStorage, CommitPoint, ComponentEntry, ComponentFiles, Driver, LocalDirectory,
+    Ownership, Refusal,
 };
 use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::job::model::{CheckpointSettings, Job, SinkConnector};
@@ -85,7 +85,9 @@ pub(super) fn storage(
     let identity = Identity {
         job: job.name.to_string(),
         max_parallelism: job.max_parallelism,
+        commit_point: CommitPoint::Storage,
         sinks: sinks.collect(),
+        topics: Vec::new(),
         components: components
             .map(|(operator, loaded)| {
                 let entry = ComponentEntry::of(&loaded.component, &loaded.description);
@@ -101,6 +103,7 @@ pub(super) fn storage(
     let driver = Driver::new(
         storage,
         Box::new(outputs::FileOutputs),
+        None,
         identity.clone(),
         ComponentFiles::new(
             blueprint

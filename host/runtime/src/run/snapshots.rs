@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::supervise::Message;
 use crate::attempt::TaskId;
@@ -14,8 +15,11 @@ use crate::channel::Barrier;
 use crate::checkpoint::coordinator::{self, Event};
 use crate::checkpoint::state_file::{Label, StateFiles};
 use crate::checkpoint::{OperatorSnapshot, SinkSnapshot, SourceSnapshot, StoredFile, TaskSnapshot};
-use crate::fault_point;
 use crate::task::Frozen;
+use crate::{clock, fault_point, log};
+
+/// How long to wait before something is stored again.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// What a task handed over.
 pub(super) struct Handover {
@@ -35,9 +39,10 @@ pub(super) struct SnapshotThread {
 }
 
 impl SnapshotThread {
-    /// Starts it. Its answers go to `answers`.
+    /// Starts it. Its answers go to `answers`. What cannot be stored is tried again for as long as `patience` says.
     pub(super) fn start(
         files: StateFiles,
+        patience: Option<Duration>,
         answers: mpsc::Sender<Message>,
     ) -> io::Result<SnapshotThread> {
         let (sender, receiver) = mpsc::channel::<Handover>();
@@ -47,12 +52,17 @@ impl SnapshotThread {
             .name("snapshots".into())
             .spawn(move || {
                 let mut stored = Stored::default();
+                let patience = Patience {
+                    within: patience,
+                    over: is_over,
+                };
                 for handover in receiver {
-                    if is_over.load(Ordering::Relaxed) {
+                    if patience.over.load(Ordering::Relaxed) {
                         return;
                     }
-                    let message =
-                        catch_unwind(AssertUnwindSafe(|| store(&files, &mut stored, handover)));
+                    let message = catch_unwind(AssertUnwindSafe(|| {
+                        store(&files, &mut stored, handover, &patience)
+                    }));
                     let message = message
                         .unwrap_or_else(|_| Message::Lost("the snapshot thread panicked".into()));
                     // The supervisor is gone: the attempt is over.
@@ -89,7 +99,12 @@ impl Drop for SnapshotThread {
     }
 }
 
-fn store(files: &StateFiles, stored: &mut Stored, handover: Handover) -> Message {
+fn store(
+    files: &StateFiles,
+    stored: &mut Stored,
+    handover: Handover,
+    patience: &Patience,
+) -> Message {
     let task = coordinator::TaskId(handover.task as u32);
     let Frozen {
         sources,
@@ -115,7 +130,7 @@ fn store(files: &StateFiles, stored: &mut Stored, handover: Handover) -> Message
             if let Some(state) = state {
                 let (id, needs) = (state.id(), state.needs().to_vec());
                 let of = (operator.id.clone(), operator.subtask);
-                let files = write(files, label, state).and_then(|file| {
+                let files = write(files, label, &state, patience).and_then(|file| {
                     bytes += file.bytes;
                     stored.add(of, base, id, file, needs)
                 });
@@ -166,10 +181,43 @@ fn store(files: &StateFiles, stored: &mut Stored, handover: Handover) -> Message
     }
 }
 
-fn write(files: &StateFiles, label: Label, state: weir_state::Snapshot) -> io::Result<StoredFile> {
-    let mut writer = files.create(label)?;
-    state.write(&mut writer)?;
-    writer.finish()
+fn write(
+    files: &StateFiles,
+    label: Label,
+    state: &weir_state::Snapshot,
+    patience: &Patience,
+) -> io::Result<StoredFile> {
+    let began = clock::now();
+    loop {
+        let written = files.create(label).and_then(|mut writer| {
+            state.write(&mut writer)?;
+            writer.finish()
+        });
+        match written {
+            Err(error) if patience.goes_on(began) => {
+                log::warn(&format!("state could not be stored, trying again: {error}"));
+                std::thread::sleep(RETRY);
+            }
+            written => return written,
+        }
+    }
+}
+
+/// Whether what could not be stored is tried again.
+struct Patience {
+    /// For how long.
+    within: Option<Duration>,
+    /// Whether the attempt is over.
+    over: Arc<AtomicBool>,
+}
+
+impl Patience {
+    fn goes_on(&self, since: Instant) -> bool {
+        !self.over.load(Ordering::Relaxed)
+            && self
+                .within
+                .is_some_and(|within| clock::now().saturating_duration_since(since) < within)
+    }
 }
 
 /// Where a snapshot was stored, and which earlier ones it needs.

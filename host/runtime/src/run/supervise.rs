@@ -13,8 +13,8 @@ use super::snapshots::{Handover, SnapshotThread};
 use super::summary::{self, Ending, Totals};
 use crate::attempt::{Attempt, Beginning, Blueprint, TaskEvent};
 use crate::channel::Barrier;
-use crate::checkpoint::Driver;
 use crate::checkpoint::coordinator::{self, Action, Coordinator, Event, Setup};
+use crate::checkpoint::{Digest, Driver};
 use crate::control::Board;
 use crate::control::board::{Cost, Stage};
 use crate::job::model::CheckpointSettings;
@@ -34,6 +34,8 @@ pub(super) enum Message {
     Stored(Event, u64),
     /// The final state of a task could not be stored.
     Lost(String),
+    /// Whether the transaction that carries a checkpoint was committed, with the digest of its manifest.
+    Marked(u64, Digest, Result<(), String>),
 }
 
 impl From<TaskEvent> for Message {
@@ -78,6 +80,8 @@ struct Coordination<'a> {
     coordinator: Coordinator,
     driver: &'a mut Driver,
     snapshots: SnapshotThread,
+    /// For answers of threads that work for the coordinator.
+    sender: mpsc::Sender<Message>,
     /// Bytes of state stored since the last confirmed checkpoint.
     bytes: u64,
     /// When the checkpoint in flight began: at its barrier or, for the last one, which has none, at its manifest.
@@ -190,11 +194,14 @@ impl Supervisor<'_> {
             })
             .collect();
         setup.settings = self.settings.clone();
-        let snapshots = SnapshotThread::start(driver.state_files(), sender)?;
+        // A checkpoint whose output is in a transaction has no second one.
+        let patience = setup.transactional.then_some(setup.settings.timeout);
+        let snapshots = SnapshotThread::start(driver.state_files(), patience, sender.clone())?;
         Ok(Coordination {
             coordinator: Coordinator::new(setup),
             driver,
             snapshots,
+            sender,
             bytes: 0,
             since: None,
         })
@@ -262,6 +269,14 @@ impl Supervisor<'_> {
                     return Outcome::Failed(Failure::of_system(&format!(
                         "a final snapshot could not be stored: {why}"
                     )));
+                }
+                Ok(Message::Marked(n, digest, marked)) => {
+                    if let Some(coordination) = coordination {
+                        events.push_back(match marked {
+                            Ok(()) => coordination.driver.commit(n, digest),
+                            Err(why) => Event::CommitFailed { n, why },
+                        });
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => events.push_back(Event::Tick),
                 // Every task is gone without a word; each reports how it ends, so this cannot be.
@@ -357,7 +372,23 @@ impl Supervisor<'_> {
                 coordination.since.get_or_insert_with(clock::now);
                 events.push_back(driver.store_manifest(*manifest, self.blueprint.clock.reading()));
             }
-            Action::CommitSlot { n, digest } => events.push_back(driver.commit(n, digest)),
+            Action::CommitSlot { n, digest } => match driver.marker(n, digest) {
+                None => events.push_back(driver.commit(n, digest)),
+                Some((markers, marker)) => {
+                    let sender = coordination.sender.clone();
+                    // A broker that does not answer must not keep the supervisor from anything else.
+                    let commits = move || {
+                        let marked = markers.commit(&marker);
+                        // The attempt is over: recovery finds out what came of it.
+                        let _ = sender.send(Message::Marked(n, digest, marked));
+                    };
+                    let thread = std::thread::Builder::new().name("commit".into());
+                    if let Err(error) = thread.spawn(commits) {
+                        let why = format!("cannot start a thread: {error}");
+                        return Some(Outcome::Failed(Failure::of_system(&why)));
+                    }
+                }
+            },
             Action::Publish { n, parts } => {
                 let published = driver.publish(n, &parts);
                 if matches!(published, Event::Published { .. }) {

@@ -272,6 +272,16 @@ pub enum Failure {
         /// The limit.
         fail_after: Duration,
     },
+    /// A checkpoint could not be taken, and it cannot be left out: its output is in a transaction that nothing else can commit.
+    #[error(
+        "checkpoint {n} could not be taken, and its output is in a transaction of its own: {why}"
+    )]
+    CheckpointLost {
+        /// The checkpoint.
+        n: u64,
+        /// The cause.
+        why: String,
+    },
     /// Whether a checkpoint happened is not known; recovery finds out.
     #[error("whether checkpoint {n} was committed is not known: {why}")]
     CommitUnclear {
@@ -303,6 +313,7 @@ impl Failure {
             Failure::NoCheckpoint { .. } => "W0522",
             Failure::CommitUnclear { .. } => "W0523",
             Failure::Publish { .. } => "W0524",
+            Failure::CheckpointLost { .. } => "W0530",
         }
     }
 }

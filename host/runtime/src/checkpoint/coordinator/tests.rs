@@ -3,6 +3,7 @@
 //! Source tasks have a star. `[x y ~z]` are staged parts and one that goes on. The interval is 10 s, the timeout 60 s, `fail_after` 300 s.
 
 use super::*;
+use crate::checkpoint::CommitPoint;
 use crate::checkpoint::snapshot::{Digest, SinkSnapshot, SourceSnapshot};
 use crate::source::SplitState;
 
@@ -94,6 +95,8 @@ fn coordinator(tasks: &str) -> Coordinator {
         identity: Identity {
             job: "j".to_owned(),
             max_parallelism: 128,
+            commit_point: CommitPoint::Storage,
+            topics: Vec::new(),
             sinks: Vec::new(),
             components: BTreeMap::new(),
         },
@@ -108,6 +111,7 @@ fn coordinator(tasks: &str) -> Coordinator {
         next_n: 1,
         tasks: tasks.collect(),
         carried: Vec::new(),
+        transactional: false,
     })
 }
 
@@ -676,6 +680,7 @@ fn numbers_continue_above_every_number_seen() {
         next_n: 57,
         tasks,
         carried: vec![part("taken over")],
+        transactional: false,
     });
     let actions = coordinator.handle(Duration::from_secs(10), Event::Tick);
     assert_eq!(actions, [Action::InjectBarrier { n: 57, last: false }]);

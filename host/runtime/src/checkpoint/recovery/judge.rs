@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::{Observed, Owner, Plan, Setup};
+use crate::checkpoint::commit_point::{self, CommitPoint};
 use crate::checkpoint::log::{Commit, Log};
-use crate::checkpoint::manifest::{Defect, Identity, Manifest, ManifestId};
+use crate::checkpoint::manifest::{Defect, Identity, Manifest, ManifestId, TopicEntry};
 use crate::checkpoint::outputs::PartFound;
 use crate::checkpoint::refusal::Refusal;
 use crate::checkpoint::snapshot::StoredFile;
@@ -110,6 +111,7 @@ pub(super) fn judge(setup: &Setup, seen: &Observed) -> Result<Plan, Refusal> {
             job: setup.identity.max_parallelism,
         });
     }
+    topics_are_the_same(setup, manifest)?;
     let behind = behind(setup, seen, manifest)?;
     everything_there(setup, seen, manifest)?;
     Ok(Plan::Resume {
@@ -189,6 +191,22 @@ fn witness_name(setup: &Setup, dir: &Path) -> String {
 /// The user wants a new lineage: only beside output that was never committed to, unless duplicates are accepted.
 fn fresh(setup: &Setup, seen: &Observed, log: &Log) -> Result<Plan, Refusal> {
     let mut replaces = Vec::new();
+    if let Some(commit) = log.newest_commit() {
+        if commit.n > 0
+            && !setup.options.accept_duplicates
+            && let Some(point) = commit_point::of_newest_commit(log).and_then(CommitPoint::kafka)
+        {
+            return Err(Refusal::FreshOverMarker {
+                job: setup.identity.job.clone(),
+                n: commit.n,
+                lineage: commit.lineage.clone(),
+                place: point.to_string(),
+            });
+        }
+        if setup.identity.commit_point.kafka().is_some() {
+            replaces.push(commit.lineage.clone());
+        }
+    }
     for dir in dirs(&setup.identity, None) {
         let Some(witness) = witness(setup, seen, &dir)? else {
             continue;
@@ -312,6 +330,28 @@ fn rolled_back(
         if parent_unknown {
             let parent = manifest.parent.unwrap_or_default();
             return back(format!("manifest {id} was taken after checkpoint {parent}"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether each Kafka sink still writes to the topics that it has committed to. One that was pointed to another topic by its job file
+/// writes there from now on.
+fn topics_are_the_same(setup: &Setup, restored: &Manifest) -> Result<(), Refusal> {
+    for was in &restored.topics {
+        let same = |is: &&TopicEntry| (&is.sink, &is.topic) == (&was.sink, &was.topic);
+        if let Some(is) = setup.identity.topics.iter().find(same)
+            && (&is.cluster, &is.topic_id) != (&was.cluster, &was.topic_id)
+        {
+            return Err(Refusal::TopicRecreated {
+                sink: was.sink.clone(),
+                topic: was.topic.clone(),
+                n: restored.n,
+                was: was.topic_id.clone(),
+                was_in: was.cluster.clone(),
+                is: is.topic_id.clone(),
+                is_in: is.cluster.clone(),
+            });
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::checkpoint::commit_point::CommitPoint;
 use crate::checkpoint::coordinator::Event;
 use crate::checkpoint::manifest::{Header, Identity, Manifest, ManifestId, SinkEntry};
 use crate::checkpoint::outputs::Adoption;
@@ -163,6 +164,8 @@ impl Place {
         let identity = Identity {
             job: "flights".to_owned(),
             max_parallelism: 128,
+            commit_point: CommitPoint::Storage,
+            topics: Vec::new(),
             sinks: vec![SinkEntry {
                 id: "out".to_owned(),
                 dir: root.path().join("out"),
@@ -189,6 +192,7 @@ impl Place {
         Driver::new(
             Arc::new(storage),
             Box::new(Files),
+            None,
             self.identity.clone(),
             ComponentFiles::new(self.component.clone()),
             options,
@@ -291,6 +295,7 @@ impl Process {
             },
             parent: Some(self.confirmed),
             finished,
+            last: finished,
         };
         let mut staged = std::mem::take(&mut self.recovered.carried);
         staged.push(self.part(place, n));

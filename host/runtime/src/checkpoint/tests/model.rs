@@ -20,6 +20,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use self::disk::Disk;
 use self::running::{Running, Work};
+use crate::checkpoint::commit_point::CommitPoint;
 use crate::checkpoint::coordinator::TaskId;
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{Identity, Lineage, Manifest, SinkEntry};
@@ -185,6 +186,8 @@ fn identity() -> Identity {
     Identity {
         job: JOB.to_owned(),
         max_parallelism: 8,
+        commit_point: CommitPoint::Storage,
+        topics: Vec::new(),
         sinks: vec![SinkEntry {
             id: "out".to_owned(),
             dir: dir(),

@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::checkpoint::CommitPoint;
 use crate::checkpoint::component::StateEntry;
 use crate::checkpoint::manifest::{Header, Identity, Lineage, ManifestId};
 use crate::checkpoint::{Digest, OperatorSnapshot, StoredFile, TaskSnapshot};
@@ -41,6 +42,8 @@ fn manifest(then: &ComponentEntry, stateful: bool) -> Manifest {
     let identity = Identity {
         job: "j".to_owned(),
         max_parallelism: 128,
+        commit_point: CommitPoint::Storage,
+        topics: Vec::new(),
         sinks: Vec::new(),
         components: BTreeMap::from([("op".to_owned(), then.clone())]),
     };
@@ -49,6 +52,7 @@ fn manifest(then: &ComponentEntry, stateful: bool) -> Manifest {
         id: ManifestId { n: 41, attempt: 7 },
         parent: Some(40),
         finished: false,
+        last: false,
     };
     let snapshot = TaskSnapshot {
         operators: vec![OperatorSnapshot {

@@ -245,14 +245,20 @@ impl Disk {
         // Claims and commits lie under keys of their own; what a reader makes of them is the order of attempts.
         let mut entries: Vec<Entry> = self.slots.values().map(|slot| slot.entry.clone()).collect();
         entries.sort_by_key(|entry| match entry {
-            Entry::Claim { attempt } => (*attempt, 0, 0),
-            Entry::Commit(commit) => (commit.attempt, 1, commit.n),
+            Entry::Claim { attempt, .. } => (*attempt, 0, 0),
+            Entry::Commit(commit) | Entry::Resolved { commit, .. } => {
+                (entry.attempt(), 1, commit.n)
+            }
         });
         let mut log = Log::default();
         for entry in entries {
             let slot = match entry {
-                Entry::Claim { attempt } => log.claim(attempt),
+                Entry::Claim {
+                    attempt,
+                    commit_point,
+                } => log.claim(attempt, commit_point),
                 Entry::Commit(commit) => log.commit(commit, u32::MAX),
+                Entry::Resolved { attempt, commit } => log.resolve(attempt, commit),
             };
             log.push(slot);
         }
@@ -267,7 +273,7 @@ impl Disk {
     ) -> Result<bool, Violation> {
         let key = match (&slot.entry, mutation) {
             (Entry::Commit(commit), Mutation::CommitPerNumber) => commit.n,
-            (Entry::Claim { attempt }, Mutation::CommitPerNumber) => 1_000 + attempt,
+            (Entry::Claim { attempt, .. }, Mutation::CommitPerNumber) => 1_000 + attempt,
             _ => slot.index,
         };
         if self.slots.contains_key(&key) {
@@ -422,6 +428,11 @@ impl Disk {
                 Some(by) => Answer::TakenOver { by },
                 None => Answer::Done,
             },
+            Step::Peek(_)
+            | Step::Fence(_)
+            | Step::ReadMarkers(_)
+            | Step::Resolve(_)
+            | Step::WriteMarker(_) => unreachable!("commits are decided in the log"),
             Step::Done(_) | Step::Refuse => unreachable!("the host has gone on"),
         };
         recovery.answer(answer);

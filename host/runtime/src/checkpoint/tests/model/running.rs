@@ -81,6 +81,7 @@ impl Running {
                 Mutation::ForgetAdopted => Vec::new(),
                 _ => outcome.carried.clone(),
             },
+            transactional: false,
         });
         let actions = coordinator.handle(Duration::ZERO, Event::Tick);
         let mut running = Running {
