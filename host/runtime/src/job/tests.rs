@@ -5,6 +5,7 @@
 
 mod fuzz;
 mod good;
+mod kafka;
 mod refused;
 
 use std::path::Path;

@@ -43,7 +43,7 @@ pub(in crate::job) struct KafkaSource {
     /// the job's name.
     #[serde(default, deserialize_with = "lenient")]
     pub group: Option<String>,
-    /// How often new partitions, and with a pattern new topics, are looked for; or `never`. Default: 60s, and `never` with `stop`.
+    /// How often new partitions, and with a pattern new topics, are looked for; or `never`, as with `stop` in any case. Default: 1m.
     #[serde(default, deserialize_with = "lenient")]
     pub discover: Option<IntervalText>,
     /// What happens where retention removed records before they were read. Default: fail.
@@ -308,7 +308,7 @@ pub(in crate::job) struct KafkaSink {
     #[serde(default, deserialize_with = "lenient")]
     pub compression: Option<KafkaCompressionName>,
     /// Exactly once: how long a transaction may stay open before the broker aborts it; at least 30s more than
-    /// `checkpoint.fail_after`. Default: a minute more than that.
+    /// `checkpoint.fail_after`. Default: a minute more than `checkpoint.fail_after`.
     #[serde(default, deserialize_with = "lenient")]
     pub transaction_timeout: Option<DurationText>,
     /// Exactly once: the topic in which commits are recorded. Default: weir-commits.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::parse_text;
+use super::{kafka, parse_text};
 use crate::diagnostic::render;
 use crate::job::model::*;
 use crate::job::{load, override_parallelism, print_resolved, schema};
@@ -89,75 +89,12 @@ sinks:
      operators: {op: {component: a.wasm, input: {from: in, exchange: by-key}}}\nsinks: {out: {input: op, stdout: {}, parallelism: 1}}\n",
     "version: 1\njob: j\nsources: {w: {file: {paths: [w/*], watch: {every: 5s}}}, v: {file: {paths: [v/*], watch: false, format: csv, csv: {quote: none, header: [a, b]}}}, u: {stdin: {format: csv, csv: {header: false}}}}\n\
      sinks: {out: {input: [w, v, u], file: {dir: o, format: csv, csv: {columns: [a, b], delimiter: ;, quote: none, null: NA, header: false, missing: empty}}}}\n",
-    KAFKA,
-    // The shortest with Kafka, and other forms of its alternatives.
-    "version: 1\njob: j\nsources: {in: {kafka: {brokers: 'k:9092', topic: a}}}\nsinks: {out: {input: in, kafka: {brokers: 'k:9092', topic: b}}}\n",
-    r#"version: 1
-job: forms
-delivery: at-least-once
-sources:
-  a: {kafka: {brokers: "[::1]:9092", tls: true, topics: {pattern: "orders-(eu|us)"}, start: latest, stop: latest, on_gap: earliest, isolation: read-committed}, event_time: {}}
-  b: {kafka: {brokers: "k:9092", tls: {}, topic: x, start: {timestamp: 2026-01-01T00:00:00Z}, stop: never, discover: never, format: string, on_gap: fail}}
-  c: {kafka: {brokers: "k:9092", tls: false, topic: y, start: committed, sasl: {mechanism: PLAIN, username: u, password: {env: KAFKA_PASSWORD}}}}
-  d: {kafka: {brokers: "k:9092", topics: [z], start: earliest, format: json}, key: [/a, /b], event_time: {field: /t, format: millis}}
-sinks:
-  p: {input: [a, b, c, d], kafka: {brokers: "k:9092", topic: p, key: none, partition_by: sticky, headers: {}, timestamp: record, format: string}, on_error: fail}
-  q: {input: d, kafka: {brokers: "k:9092", topic: q, key: /a, partition_by: {explicit: /n}, headers: {add: {"x.y": "$$"}}, compression: lz4}}
-"#,
+    kafka::EVERYTHING,
+    kafka::SHORTEST,
+    kafka::FORMS,
 ];
 
-/// Every field of Kafka's.
-const KAFKA: &str = r#"version: 1
-job: flags
-delivery: exactly-once
-checkpoint: {fail_after: 4m}
-sources:
-  orders:
-    kafka:
-      brokers: "${KAFKA}"
-      tls: {ca: tls/ca.pem, certificate: tls/weir.pem, key: tls/weir.key, key_password: {credential: weir-key}}
-      sasl: {mechanism: SCRAM-SHA-512, username: weir, password: {file: secrets/kafka}}
-      properties: {fetch.min.bytes: 1, ssl.keystore.password: {env: STORE}, socket.keepalive.enable: true}
-      topics: [orders, returns]
-      start: {offsets: {orders: {0: 17, 1: 0}, returns: {0: 4}}}
-      stop: {offsets: {orders: {0: 17, 1: 99}}}
-      isolation: read-uncommitted
-      group: flags-lag
-      discover: never
-      on_gap: latest
-      format: json
-    key: /customer
-    event_time: {field: /at, format: rfc3339, out_of_order: 10s}
-    on_error: {dead_letter: rejects}
-  accounts:
-    kafka:
-      brokers: kafka-1:9092
-      topics: {pattern: 'accounts-\d+$'}
-      start: {committed: {otherwise: earliest}}
-      discover: 30s
-sinks:
-  flags:
-    input: [orders, accounts]
-    on_error: {dead_letter: rejects}
-    kafka:
-      brokers: "kafka-2:9092, kafka-1:9092"
-      topic: {field: /topic, allowed: [flags, alarms]}
-      format: json
-      key: [/customer, /card]
-      partition_by: {field: /customer}
-      headers: {forward: false, add: {source: weir}}
-      timestamp: written
-      compression: zstd
-      transaction_timeout: 5m
-      commit_topic: flags-commits
-      transactional_id: flags-out
-      properties: {linger.ms: 20}
-  rejects:
-    on_error: skip
-    kafka: {brokers: "elsewhere:9092", topic: rejects, key: record}
-"#;
-
-fn good(text: &str) -> Job {
+pub(super) fn good(text: &str) -> Job {
     parse_text(text).unwrap_or_else(|errors| panic!("{}\n{text}", render(&errors)))
 }
 
