@@ -49,11 +49,13 @@ sources:
   read: {file: {paths: [x.jsonl], format: json}, event_time: {field: /a, format: seconds}}
   table: {file: {paths: [y.csv], format: csv, csv: {}}}
   piped: {stdin: {}}
+  topic: {kafka: {brokers: "k:9092", topic: a, group: g}, event_time: {}}
 operators:
-  op: {component: x.wasm, input: [made, table, piped], limits: {value: 1MiB}}
+  op: {component: x.wasm, input: [made, table, piped, topic], limits: {value: 1MiB}}
 sinks:
   out: {input: op, file: {dir: out}}
   other: {input: [op, read], stdout: {}}
+  topics: {input: op, kafka: {brokers: "k:9092", topic: b, transaction_timeout: 9m, transactional_id: x}}
 "#;
 
 #[test]
@@ -73,7 +75,7 @@ fn defaults_are_what_descriptions_say() {
         let same = job_file::compare_defaults(&weir::job::schema(), &yaml::read(&short), &resolved);
         compared += same.unwrap_or_else(|differ| panic!("\n{differ}"));
     }
-    assert!(compared > 50, "only {compared} defaults were compared");
+    assert!(compared > 65, "only {compared} defaults were compared");
 }
 
 /// A link to a heading leads to the first of its name.

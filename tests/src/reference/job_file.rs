@@ -81,11 +81,8 @@ impl<'a> Schema<'a> {
             self.visit(items, name, path);
         }
         if let each @ Value::Object(_) = &schema["additionalProperties"] {
-            let wildcard = if path.ends_with("inputs") {
-                "NAME"
-            } else {
-                "ID"
-            };
+            let by_id = has_ids(schema) && !path.ends_with("inputs");
+            let wildcard = if by_id { "ID" } else { "NAME" };
             self.visit(each, name, &format!("{path}.{wildcard}"));
         }
         let Some(fields) = schema["properties"].as_object() else {
@@ -160,7 +157,10 @@ impl<'a> Schema<'a> {
             Some("object") if schema["additionalProperties"] == false => "`{}`".to_owned(),
             Some("object") => {
                 let each = self.kind(&schema["additionalProperties"]);
-                format!("by [id](#values): {each}")
+                match has_ids(schema) {
+                    true => format!("by [id](#values): {each}"),
+                    false => format!("by name: {each}"),
+                }
             }
             Some(other) => panic!("the reference has no words for type {other}"),
             None => "anything".to_owned(),
@@ -236,6 +236,11 @@ const ORDER: [&str; 13] = [
     "operators",
     "sinks",
 ];
+
+/// Whether the keys of a mapping are ids, not names from elsewhere.
+fn has_ids(schema: &Value) -> bool {
+    schema["propertyNames"].is_object()
+}
 
 /// The fields, those that are required first.
 fn in_order<'a>(schema: &Value, fields: &'a Map<String, Value>) -> Vec<(&'a String, &'a Value)> {

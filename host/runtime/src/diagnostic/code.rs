@@ -54,6 +54,16 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0121", "no connector, or more than one"),
     ("W0122", "an exchange that is not possible there"),
     ("W0123", "the job file is larger than the limits allow"),
+    ("W0124", "a connector that this weir was built without"),
+    ("W0125", "a Kafka topic that a job uses for two things"),
+    (
+        "W0126",
+        "Kafka sinks that cannot write in the same transactions",
+    ),
+    (
+        "W0127",
+        "a Kafka property that is not for a job file to set",
+    ),
     (
         "W0200",
         "the WebAssembly engine does not start on this machine",

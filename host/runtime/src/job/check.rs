@@ -7,6 +7,7 @@ mod config;
 mod directories;
 mod file_sink;
 mod graph;
+mod kafka;
 mod node;
 mod source;
 
@@ -64,6 +65,10 @@ impl Kind {
 struct Check<'a> {
     report: &'a Report,
     tree: &'a Node,
+    /// The job's name, as it is written.
+    name: String,
+    /// Whether this weir has Kafka's connectors.
+    has_kafka: bool,
     /// The folder of the job file, absolute.
     dir: PathBuf,
     max_parallelism: u16,
@@ -72,7 +77,13 @@ struct Check<'a> {
 }
 
 /// Checks `raw`, read from `tree` of the absolute `file`. `None` if something was reported.
-pub(super) fn check(raw: JobFile, tree: &Node, report: &Report, file: &Path) -> Option<Job> {
+pub(super) fn check(
+    raw: JobFile,
+    tree: &Node,
+    report: &Report,
+    file: &Path,
+    has_kafka: bool,
+) -> Option<Job> {
     debug_assert_eq!(
         raw.version,
         super::VERSION,
@@ -93,6 +104,8 @@ pub(super) fn check(raw: JobFile, tree: &Node, report: &Report, file: &Path) -> 
     let mut check = Check {
         report,
         tree,
+        name: raw.job.clone(),
+        has_kafka,
         dir,
         max_parallelism: 1,
         known: HashMap::new(),
@@ -190,6 +203,16 @@ impl Check<'_> {
             self.push(self.error("W0109", path, title));
         }
         duration
+    }
+
+    /// A duration for a message, and whether it is a default.
+    fn shown(&self, path: &[&str], duration: Duration) -> String {
+        let default = if self.tree.has(path) {
+            ""
+        } else {
+            " (default)"
+        };
+        format!("{}{default}", format_duration(duration))
     }
 
     fn max_parallelism(&self, number: Option<u64>) -> u16 {
@@ -327,6 +350,10 @@ impl Check<'_> {
         };
         self.delivery(&job);
         self.directories(&job);
+        let exactly_once = self.may_be_exactly_once(&job);
+        self.topic_uses(&job, exactly_once);
+        self.transactions(&job, exactly_once);
+        self.dead_letters(&job);
         if self.references(&job) && complete {
             self.unused(&job);
             self.exchanges(&job);
@@ -376,15 +403,7 @@ impl Check<'_> {
             ..
         } = &settings;
         if interval.saturating_add(*timeout) > *fail_after {
-            let shown = |field, value: &Duration| {
-                let section = self.tree.child("checkpoint").map(|(_, section)| section);
-                let set = section.is_some_and(|section| section.child(field).is_some());
-                format!(
-                    "{}{}",
-                    format_duration(*value),
-                    if set { "" } else { " (default)" }
-                )
-            };
+            let shown = |field, value: &Duration| self.shown(&path(field), *value);
             let error = self
                 .error(
                     "W0118",

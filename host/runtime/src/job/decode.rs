@@ -27,6 +27,10 @@ pub(super) const SHAPE: &str = "$weir::Shape";
 /// The same, but a list is visited as one and everything else as a newtype.
 pub(super) const LIST: &str = "$weir::List";
 
+/// Name under which a newtype asks for what may be a secret, so that no message shows it: a scalar is visited as its text,
+/// whatever it looks like, a mapping as a newtype.
+pub(super) const SECRET: &str = "$weir::Secret";
+
 #[derive(Clone, Copy)]
 enum Segment<'a> {
     Key(&'a str),
@@ -294,6 +298,11 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
         let result = match (name, &self.node.value) {
             (LIST, Value::List(items)) => self.list(items, visitor),
             (SHAPE, Value::Scalar { .. } | Value::List(_) | Value::Broken) => self.any(visitor),
+            (SECRET, Value::Scalar { text, .. }) if self.scalar() != Some(Scalar::Null) => {
+                visitor.visit_str(text)
+            }
+            // Their own text is not shown in any case.
+            (SECRET, Value::Scalar { .. } | Value::List(_) | Value::Broken) => visitor.visit_unit(),
             (_, _) => visitor.visit_newtype_struct(self),
         };
         self.settle(result)

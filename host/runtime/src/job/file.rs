@@ -4,6 +4,7 @@
 //! and rules between fields are [`super::check`]'s, features of later releases are refused by [`super::later`].
 //! Optional fields go through [`lenient`], so that a mistake in one does not hide those in the others.
 
+mod kafka;
 mod source;
 
 use schemars::JsonSchema;
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 use super::forms::{DurationText, Entries, OneOrMany, SizeText, lenient};
 
+pub(super) use kafka::*;
 pub(super) use source::*;
 
 /// A Weir job: where records come from, which operators they pass, and where they go.
@@ -300,7 +302,7 @@ pub(super) enum ExchangeName {
     Rebalance,
 }
 
-/// A sink: exactly one connector (`file`, `stdout` or `blackhole`), and what feeds it.
+/// A sink: exactly one connector (`file`, `kafka`, `stdout` or `blackhole`), and what feeds it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SinkEntry {
@@ -310,12 +312,18 @@ pub(super) struct SinkEntry {
     /// Writes files that appear whole and once. Required, unless the sink has another connector.
     #[serde(default, deserialize_with = "lenient")]
     pub file: Option<FileSink>,
+    /// Writes topics of a Kafka cluster. Required, unless the sink has another connector.
+    #[serde(default, deserialize_with = "lenient")]
+    pub kafka: Option<KafkaSink>,
     /// Writes lines to standard output. Required, unless the sink has another connector.
     #[serde(default, deserialize_with = "lenient")]
     pub stdout: Option<Nothing>,
     /// Counts records and drops them. Required, unless the sink has another connector.
     #[serde(default, deserialize_with = "lenient")]
     pub blackhole: Option<Nothing>,
+    /// What happens to a record that cannot be written; for `kafka` only. Default: fail.
+    #[serde(default, deserialize_with = "lenient")]
+    pub on_error: Option<ErrorPolicyEntry>,
     /// Subtasks of this sink. Default: the job's.
     #[serde(default, deserialize_with = "lenient")]
     #[schemars(range(min = 1, max = 32768))]

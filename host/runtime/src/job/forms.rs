@@ -1,5 +1,7 @@
 //! The forms that values of a job file take beside plain fields: durations, short forms, lists of one, sections by id.
 
+mod kafka;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,10 +14,12 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use super::decode::SHAPE;
 use super::file::{
     Component, DeadLetterSection, Edge, ErrorPolicyEntry, ErrorPolicyName, HeaderEntry, Input,
-    PinnedComponent, SinkCompressionEntry, SinkCompressionName, SinkCompressionSection, WatchEntry,
-    WatchSection,
+    PartitionEntry, PinnedComponent, SinkCompressionEntry, SinkCompressionName,
+    SinkCompressionSection, StartEntry, StopEntry, TopicEntry, WatchEntry, WatchSection,
 };
 use crate::units;
+
+pub(super) use kafka::{IntervalText, Named, PropertyEntry, SecretReference};
 
 /// Reads a field and, if that fails, its default instead, so that the other fields are looked at too.
 ///
@@ -235,7 +239,16 @@ macro_rules! deserialize_short_form {
         }
     )*};
 }
-deserialize_short_form!(Input, Component, ErrorPolicyEntry, SinkCompressionEntry);
+deserialize_short_form!(
+    Input,
+    Component,
+    ErrorPolicyEntry,
+    SinkCompressionEntry,
+    StartEntry,
+    StopEntry,
+    PartitionEntry,
+    TopicEntry
+);
 
 /// A `T`, or a list of them.
 #[derive(JsonSchema)]

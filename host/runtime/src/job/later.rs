@@ -20,8 +20,6 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ),
     ("CheckpointSection", "savepoint_dir", "leave it out"),
     ("CheckpointSection", "savepoints", "leave it out"),
-    ("SourceEntry", "kafka", "use `file`, `stdin` or `generator`"),
-    ("SinkEntry", "kafka", "use `file`, `stdout` or `blackhole`"),
 ];
 
 /// Values: the raw enumeration they would belong to, the value (or the key of its fields), and what to do without them.
@@ -31,6 +29,12 @@ const VALUES: &[(&str, &str, &str)] = &[
         "ExchangeName",
         "broadcast",
         "use `forward`, `by-key` or `rebalance`",
+    ),
+    ("SaslMechanismName", "GSSAPI", "use `SCRAM-SHA-512`"),
+    (
+        "SaslMechanismName",
+        "OAUTHBEARER",
+        "use `SCRAM-SHA-512`, or `tls` with a certificate",
     ),
 ];
 

@@ -14,6 +14,7 @@ mod check;
 mod decode;
 mod file;
 mod forms;
+pub(crate) mod kafka_properties;
 mod later;
 pub mod model;
 mod print;
@@ -115,6 +116,9 @@ pub fn name_in(
     })
 }
 
+/// Whether this weir has Kafka's connectors.
+const HAS_KAFKA: bool = cfg!(feature = "kafka");
+
 /// Checks the job file `text`. `path` is where it is from: shown in messages, and what its relative paths are relative to.
 ///
 /// # Errors
@@ -123,6 +127,16 @@ pub fn parse(
     text: &str,
     path: &Path,
     environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Job, Vec<Diagnostic>> {
+    parse_for(text, path, environment, HAS_KAFKA)
+}
+
+/// As [`parse`] does in a weir with Kafka's connectors, or without.
+fn parse_for(
+    text: &str,
+    path: &Path,
+    environment: &dyn Fn(&str) -> Option<String>,
+    has_kafka: bool,
 ) -> Result<Job, Vec<Diagnostic>> {
     let report = Report::new(path);
     if text.len() as u64 > MAX_FILE_BYTES {
@@ -142,7 +156,7 @@ pub fn parse(
         }
     };
     let job = match tree::read(text, environment, &report) {
-        Ok(tree) => checked(&tree, &report, &absolute),
+        Ok(tree) => checked(&tree, &report, &absolute, has_kafka),
         Err(error) => {
             report.push(error);
             None
@@ -152,7 +166,7 @@ pub fn parse(
 }
 
 /// `None` if something was reported.
-fn checked(tree: &tree::Node, report: &Report, file: &Path) -> Option<Job> {
+fn checked(tree: &tree::Node, report: &Report, file: &Path, has_kafka: bool) -> Option<Job> {
     // A version to come may have other fields: do not judge them by the rules of this one.
     if let Some(error) = other_version(tree, report) {
         report.push(error);
@@ -162,7 +176,7 @@ fn checked(tree: &tree::Node, report: &Report, file: &Path) -> Option<Job> {
     // Rules between fields would stumble over what could not be read.
     report
         .is_empty()
-        .then(|| check::check(raw, tree, report, file))
+        .then(|| check::check(raw, tree, report, file, has_kafka))
         .flatten()
 }
 

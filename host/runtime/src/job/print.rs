@@ -2,6 +2,8 @@
 //!
 //! What comes out is a job file, and reading it gives the same job (but for secrets).
 
+pub(super) mod kafka;
+
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -149,7 +151,7 @@ pub fn print_resolved(job: &Job) -> String {
             entries(
                 job.sinks
                     .iter()
-                    .map(|it| (it.id.to_string(), sink(it)))
+                    .map(|it| (it.id.to_string(), sink(it, job)))
                     .collect(),
             ),
         );
@@ -246,6 +248,13 @@ fn format(map: Map, format: &Format) -> Map {
     }
 }
 
+fn key(key: &KeySelector) -> Out {
+    match key {
+        KeySelector::Pointer(pointer) => Out::from(pointer.as_str()),
+        KeySelector::Pointers(pointers) => texts(pointers),
+    }
+}
+
 fn source(source: &Source) -> Out {
     let (connector, settings) = match &source.connector {
         SourceConnector::File {
@@ -270,7 +279,7 @@ fn source(source: &Source) -> Out {
             ("file", format(map, &source.format))
         }
         SourceConnector::Stdin => ("stdin", format(Map::default(), &source.format)),
-        SourceConnector::Kafka(_) => ("kafka", Map::default()),
+        SourceConnector::Kafka(it) => ("kafka", format(kafka::source(it), &source.format)),
         SourceConnector::Generator(it) => {
             let start = jiff::Timestamp::from_millisecond(it.start)
                 .map_or_else(|_| it.start.to_string(), |time| time.to_string());
@@ -288,15 +297,7 @@ fn source(source: &Source) -> Out {
             ("generator", map)
         }
     };
-    let key = source.key.as_ref().map(|key| match key {
-        KeySelector::Pointer(pointer) => Out::from(pointer.as_str()),
-        KeySelector::Pointers(pointers) => Out::List(
-            pointers
-                .iter()
-                .map(|pointer| Out::from(pointer.as_str()))
-                .collect(),
-        ),
-    });
+    let key = source.key.as_ref().map(key);
     let event_time = source.event_time.as_ref().map(|it| {
         let format = match it.format {
             TimeFormat::Rfc3339 => "rfc3339",
@@ -407,7 +408,7 @@ fn inputs(inputs: Vec<&Input>) -> Out {
     )
 }
 
-fn sink(sink: &Sink) -> Out {
+fn sink(sink: &Sink, job: &Job) -> Out {
     let all: Vec<_> = sink.inputs.iter().collect();
     let map = Map::default().maybe("input", (!all.is_empty()).then(|| inputs(all)));
     let map = match &sink.connector {
@@ -450,7 +451,12 @@ fn sink(sink: &Sink) -> Out {
         }
         SinkConnector::Stdout => map.with("stdout", Map::default()),
         SinkConnector::Blackhole => map.with("blackhole", Map::default()),
-        SinkConnector::Kafka(_) => map.with("kafka", Map::default()),
+        SinkConnector::Kafka(it) => {
+            let exactly_once = matches!(job.delivery, None | Some(Delivery::ExactlyOnce));
+            let settings = job.checkpoint.clone().unwrap_or_default();
+            map.with("kafka", kafka::sink(it, exactly_once.then_some(&settings)))
+                .with("on_error", error_policy(&sink.on_error))
+        }
     };
     map.maybe("parallelism", sink.parallelism.map(u64::from))
         .into()

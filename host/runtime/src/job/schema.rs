@@ -96,11 +96,14 @@ mod tests {
                             property.get("description").is_some(),
                             "{path}/{name}: {property}"
                         );
+                        look(&format!("{path}/{name}"), property);
                     }
                     assert_eq!(object["additionalProperties"], false, "{path}");
                 }
                 object
                     .iter()
+                    // A field may be called `properties`, as may what has fields.
+                    .filter(|(key, _)| *key != "properties")
                     .for_each(|(key, value)| look(&format!("{path}/{key}"), value));
             }
         }

@@ -5,12 +5,13 @@
 
 mod fuzz;
 mod good;
+mod kafka;
 mod refused;
 
 use std::path::Path;
 
 use super::model::Job;
-use super::parse;
+use super::parse_for;
 use crate::diagnostic::Diagnostic;
 
 /// Parses as `job.yaml` of the folder `/jobs`, with a few variables.
@@ -19,8 +20,9 @@ fn parse_text(text: &str) -> Result<Job, Vec<Diagnostic>> {
         "RATE" => Some("5000".to_owned()),
         "NAME" => Some("from-env".to_owned()),
         "SECRET" => Some("hunter2".to_owned()),
+        "KAFKA" => Some("kafka-1:9092,kafka-2:9092".to_owned()),
         "EMPTY" => Some(String::new()),
         _ => None,
     };
-    parse(text, Path::new("/jobs/job.yaml"), &environment)
+    parse_for(text, Path::new("/jobs/job.yaml"), &environment, true)
 }

@@ -68,6 +68,15 @@ impl Node {
         }
     }
 
+    /// Whether there is a value at `path`.
+    pub(super) fn has(&self, path: &[&str]) -> bool {
+        let mut node = Some(self);
+        for key in path {
+            node = node.and_then(|node| node.child(key)).map(|(_, node)| node);
+        }
+        node.is_some()
+    }
+
     /// Where the value at `path` stands, or as much of the path as there is: what is missing is missed there.
     pub(super) fn place_of(&self, path: &[&str]) -> Place {
         let (mut node, mut place) = (self, self.place);

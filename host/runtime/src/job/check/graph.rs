@@ -90,7 +90,9 @@ impl Check<'_> {
             );
         }
         let sources = job.sources.iter().map(|source| &source.on_error);
-        let policies = sources.chain(job.operators.iter().map(|operator| &operator.on_error));
+        let operators = job.operators.iter().map(|operator| &operator.on_error);
+        let sinks = job.sinks.iter().map(|sink| &sink.on_error);
+        let policies = sources.chain(operators).chain(sinks);
         let dead_letters: HashSet<&NodeId> = policies
             .filter_map(|policy| match policy {
                 ErrorPolicy::DeadLetter(sink) => Some(sink),
@@ -101,7 +103,7 @@ impl Check<'_> {
             if sink.inputs.is_empty() && !dead_letters.contains(&sink.id) {
                 let title = format!("nothing feeds sink `{}`", sink.id);
                 self.push(self.report.error("W0114", sink.place, title).help(
-                    "give it an `input:`, or make it the `dead_letter` of a source or operator",
+                    "give it an `input:`, or make it the `dead_letter` of a source, operator or Kafka sink",
                 ));
             }
         }
@@ -211,7 +213,10 @@ impl Check<'_> {
                         let keyless = job.sources.iter().any(|source| {
                             source.id == input.from
                                 && source.key.is_none()
-                                && !matches!(source.connector, SourceConnector::Generator(_))
+                                && !matches!(
+                                    source.connector,
+                                    SourceConnector::Generator(_) | SourceConnector::Kafka(_)
+                                )
                         });
                         if keyless {
                             let title =
@@ -227,6 +232,46 @@ impl Check<'_> {
                 }
             }
         }
+    }
+
+    /// Refuses dead letters of a sink that takes those of another sink, or its own: they might never come to an end.
+    pub(super) fn dead_letters(&self, job: &Job) {
+        let target = |policy: &ErrorPolicy| match policy {
+            ErrorPolicy::DeadLetter(sink) => Some(sink.clone()),
+            ErrorPolicy::Fail | ErrorPolicy::Skip => None,
+        };
+        for sink in &job.sinks {
+            let Some(to) = target(&sink.on_error) else {
+                continue;
+            };
+            let from = job
+                .sinks
+                .iter()
+                .find(|other| target(&other.on_error).as_ref() == Some(&sink.id));
+            let title = match from {
+                _ if to == sink.id => format!("dead letters of sink `{}` go to itself", sink.id),
+                Some(from) => format!(
+                    "dead letters of sink `{}` go on to `{to}`, and it takes those of sink `{}`",
+                    sink.id, from.id
+                ),
+                None => continue,
+            };
+            let path = ["sinks", sink.id.as_str(), "on_error", "dead_letter"];
+            self.push(
+                self.error("W0120", &path, title)
+                    .help("a sink that takes dead letters of sinks has `on_error: fail` or `skip`"),
+            );
+        }
+    }
+
+    /// Whether the sources and sinks of the job, and what it asks for, leave exactly once possible.
+    pub(super) fn may_be_exactly_once(&self, job: &Job) -> bool {
+        let asked = matches!(job.delivery, None | Some(Delivery::ExactlyOnce));
+        let mut sources = job.sources.iter();
+        let mut sinks = job.sinks.iter();
+        asked
+            && sources.all(|source| source.connector != SourceConnector::Stdin)
+            && sinks.all(|sink| sink.connector != SinkConnector::Stdout)
     }
 
     /// Refuses a delivery that a source or sink cannot give.

@@ -26,7 +26,7 @@ const CALL_LIMIT: RangeInclusive<u64> = 1..=64 << 20;
 
 impl Check<'_> {
     /// Checks that one connector is there, and reports otherwise.
-    pub(super) fn one_connector(&self, kind: Kind, id: &str, given: [(&str, bool); 3]) -> bool {
+    pub(super) fn one_connector(&self, kind: Kind, id: &str, given: [(&str, bool); 4]) -> bool {
         let path = [kind.section(), id];
         let all = given.map(|(name, _)| name);
         let mut there = given
@@ -137,15 +137,23 @@ impl Check<'_> {
         let path = |field| ["sinks", id, field];
         let given = [
             ("file", raw.file.is_some()),
+            ("kafka", raw.kafka.is_some()),
             ("stdout", raw.stdout.is_some()),
             ("blackhole", raw.blackhole.is_some()),
         ];
         let one = self.one_connector(Kind::Sink, id, given);
-        let connector = match (raw.file, raw.stdout, raw.blackhole) {
+        if raw.on_error.is_some() && raw.kafka.is_none() {
+            self.misplaced(
+                &path("on_error"),
+                "is for `kafka` only: what another sink cannot write fails the job",
+            );
+        }
+        let connector = match (raw.file, raw.kafka, raw.stdout, raw.blackhole) {
             (Some(file), ..) => self.file_sink(id, file, interval),
-            (_, Some(_), _) => Some(SinkConnector::Stdout),
-            (_, _, Some(_)) => Some(SinkConnector::Blackhole),
-            (None, None, None) => None,
+            (_, Some(kafka), ..) => self.kafka_sink(id, kafka),
+            (_, _, Some(_), _) => Some(SinkConnector::Stdout),
+            (.., Some(_)) => Some(SinkConnector::Blackhole),
+            (None, None, None, None) => None,
         };
         let parallelism = self.parallelism(&path("parallelism"), raw.parallelism);
         if let (Some(SinkConnector::Stdout), Some(2..)) = (&connector, parallelism) {
@@ -157,13 +165,14 @@ impl Check<'_> {
             Some(input) => self.inputs(&path("input"), None, input),
             None => Some(Vec::new()),
         };
+        let on_error = self.error_policy(Kind::Sink, id, raw.on_error);
         let connector = connector?;
         one.then_some(Sink {
             id: NodeId::new(id)?,
             place: self.place(Kind::Sink, id),
             inputs: inputs?,
             connector,
-            on_error: ErrorPolicy::Fail,
+            on_error: on_error?,
             parallelism,
         })
     }

@@ -32,46 +32,67 @@ const DEFAULT_IDLE: Duration = Duration::from_secs(30);
 
 const DEFAULT_WATCH: Duration = Duration::from_secs(1);
 
+/// Where the timestamps of a source's records come from.
+#[derive(Clone, Copy, PartialEq)]
+enum Stamps {
+    /// The source makes them.
+    Own,
+    /// Records have them; a field may be named all the same.
+    Records,
+    /// Only from a field.
+    Field,
+}
+
 impl Check<'_> {
     /// `paths` counts those of all sources.
     pub(super) fn source(&self, id: &str, raw: SourceEntry, paths: &mut usize) -> Option<Source> {
         let path = |field| ["sources", id, field];
-        let (file, stdin, generator) = (raw.file, raw.stdin, raw.generator);
+        let (file, kafka, stdin, generator) = (raw.file, raw.kafka, raw.stdin, raw.generator);
         let given = [
             ("file", file.is_some()),
+            ("kafka", kafka.is_some()),
             ("stdin", stdin.is_some()),
             ("generator", generator.is_some()),
         ];
         let one = self.one_connector(Kind::Source, id, given);
+        let stamps = match (&kafka, &generator) {
+            (Some(_), _) => Stamps::Records,
+            (None, Some(_)) => Stamps::Own,
+            (None, None) => Stamps::Field,
+        };
 
-        let connector = match (file, stdin, generator) {
+        let connector = match (file, kafka, stdin, generator) {
             (Some(file), ..) => self.file_source(id, file, paths),
-            (_, Some(stdin), _) => {
+            (_, Some(kafka), ..) => self.kafka_source(id, kafka),
+            (_, _, Some(stdin), _) => {
                 let format = self.format(&["sources", id, "stdin"], stdin.format, stdin.csv);
                 format.map(|format| (SourceConnector::Stdin, format))
             }
-            (_, _, Some(generator)) => {
+            (.., Some(generator)) => {
                 let generator = self.generator(id, generator);
                 generator.map(|it| (SourceConnector::Generator(it), Format::Json))
             }
-            (None, None, None) => None,
+            (None, None, None, None) => None,
         };
         let format = connector.as_ref().map(|(_, format)| format);
-        if format == Some(&Format::Raw) {
-            for (field, given) in [
-                ("key", raw.key.is_some()),
-                ("event_time", raw.event_time.is_some()),
-            ] {
-                if given {
-                    self.misplaced(
-                        &path(field),
-                        "needs `format: json` or `format: csv`, not raw",
-                    );
-                }
+        if matches!(format, Some(Format::Raw | Format::Text)) {
+            let time = raw.event_time.as_ref();
+            let by_field = match stamps {
+                Stamps::Records => time.is_some_and(|time| time.field.is_some()),
+                Stamps::Own | Stamps::Field => time.is_some(),
+            };
+            let needs = match stamps {
+                Stamps::Records => "needs `format: json`",
+                Stamps::Own | Stamps::Field => "needs `format: json` or `format: csv`, not raw",
+            };
+            if raw.key.is_some() {
+                self.misplaced(&path("key"), needs);
+            }
+            if by_field {
+                self.misplaced(&path("event_time"), needs);
             }
         }
-        let is_generator = matches!(connector, Some((SourceConnector::Generator(_), _)));
-        if is_generator && raw.key.is_some() {
+        if stamps == Stamps::Own && raw.key.is_some() {
             self.misplaced(
                 &path("key"),
                 "is not for a generator, which makes its own keys (`generator.keys`)",
@@ -83,10 +104,10 @@ impl Check<'_> {
             let title = format!("source `{id}` reads standard input: its parallelism is always 1");
             self.push(self.error("W0117", &path("parallelism"), title));
         }
-        let key = raw.key.map(|key| self.key(id, key));
+        let key = raw.key.map(|key| self.key(&path("key"), key));
         let mut event_time = raw
             .event_time
-            .map(|section| self.event_time(id, is_generator, section));
+            .map(|section| self.event_time(id, stamps, section));
         if let (Some((SourceConnector::Generator(made), _)), None) = (&connector, &event_time) {
             // What it makes has times in any case, and it is known how far out of order.
             event_time = Some(EventTime {
@@ -309,21 +330,9 @@ impl Check<'_> {
 
     fn generator(&self, id: &str, raw: GeneratorSource) -> Option<Generator> {
         let path = |field| ["sources", id, "generator", field];
-        let start = match raw
-            .start
-            .map(|text| (text.parse::<jiff::Timestamp>(), text))
-        {
-            None => 1_577_836_800_000, // 2020-01-01T00:00:00Z
-            Some((Ok(time), _)) => time.as_millisecond(),
-            Some((Err(_), text)) => {
-                let path = path("start");
-                let title = format!("{}: `{}` is not a time", subject(&path), shorten(&text));
-                self.push(
-                    self.error("W0109", &path, title)
-                        .help("write it like 2020-01-01T00:00:00Z"),
-                );
-                0
-            }
+        let start = match raw.start {
+            None => Some(1_577_836_800_000), // 2020-01-01T00:00:00Z
+            Some(text) => self.time(&path("start"), &text),
         };
         let time = |field, text: Option<DurationText>, default| {
             text.map_or(Duration::from_millis(default), |DurationText(duration)| {
@@ -354,28 +363,43 @@ impl Check<'_> {
                 100,
             ) as usize,
             splits: number("splits", raw.splits, 1..=MAX_SPLITS, 8) as u32,
-            start,
+            start: start?,
             step_micros: time("step", raw.step, 1).as_micros() as u64,
             disorder: time("disorder", raw.disorder, 0).as_millis() as u64,
         })
     }
 
-    fn key(&self, id: &str, raw: OneOrMany<String>) -> KeySelector {
-        let path = ["sources", id, "key"];
+    /// A time in milliseconds since the epoch.
+    pub(super) fn time(&self, path: &[&str], text: &str) -> Option<i64> {
+        let time = text.parse::<jiff::Timestamp>();
+        if time.is_err() {
+            let title = format!("{}: `{}` is not a time", subject(path), shorten(text));
+            self.push(
+                self.error("W0109", path, title)
+                    .help("write it like 2020-01-01T00:00:00Z"),
+            );
+        }
+        time.ok().map(jiff::Timestamp::as_millisecond)
+    }
+
+    /// What makes keys.
+    pub(super) fn key(&self, path: &[&str], raw: OneOrMany<String>) -> KeySelector {
         let (pointers, is_list) = raw.into_list();
         if !(1..=MAX_KEY_POINTERS).contains(&pointers.len()) {
             let title = format!(
                 "{} must be 1 to {MAX_KEY_POINTERS} pointers, not {}",
-                subject(&path),
+                subject(path),
                 pointers.len()
             );
-            self.push(self.error("W0109", &path, title));
+            self.push(self.error("W0109", path, title));
         }
         for (index, pointer) in pointers.iter().enumerate() {
             let index = index.to_string();
-            let depth = if is_list { 4 } else { 3 };
-            let path = ["sources", id, "key", &index];
-            self.pointer(&path[..depth], pointer);
+            let mut path = path.to_vec();
+            if is_list {
+                path.push(&index);
+            }
+            self.pointer(&path, pointer);
         }
         match <[String; 1]>::try_from(pointers) {
             Ok([pointer]) if !is_list => KeySelector::Pointer(pointer),
@@ -385,7 +409,7 @@ impl Check<'_> {
     }
 
     /// Checks a JSON pointer, RFC 6901. The empty one, the whole value, is neither a key nor a time.
-    fn pointer(&self, path: &[&str], pointer: &str) {
+    pub(super) fn pointer(&self, path: &[&str], pointer: &str) {
         let escapes_are_good = pointer
             .split('~')
             .skip(1)
@@ -406,18 +430,22 @@ impl Check<'_> {
         });
     }
 
-    fn event_time(&self, id: &str, is_generator: bool, raw: EventTimeSection) -> EventTime {
+    fn event_time(&self, id: &str, stamps: Stamps, raw: EventTimeSection) -> EventTime {
         let path = |field| ["sources", id, "event_time", field];
-        for (field, given) in [
-            ("field", raw.field.is_some()),
-            ("format", raw.format.is_some()),
-        ] {
-            if is_generator && given {
+        let (by_field, has_format) = (raw.field.is_some(), raw.format.is_some());
+        let needed = stamps == Stamps::Field || (stamps == Stamps::Records && by_field);
+        for (field, given) in [("field", by_field), ("format", has_format)] {
+            if stamps == Stamps::Own && given {
                 self.misplaced(
                     &path(field),
                     "is not for a generator, which stamps its records itself",
                 );
-            } else if !is_generator && !given {
+            } else if stamps == Stamps::Records && has_format && !by_field && given {
+                self.misplaced(
+                    &path(field),
+                    "needs `field`: without it the timestamps of Kafka's records are meant",
+                );
+            } else if needed && !given {
                 let section = path("");
                 let title = format!("missing field `{field}` in {}", subject(&section[..3]));
                 self.push(self.error("W0104", &section[..3], title));

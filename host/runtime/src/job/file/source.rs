@@ -3,22 +3,27 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::KafkaSource;
 use crate::job::forms::{Count, DurationText, OneOrMany, lenient};
 
-/// A source: exactly one connector (`file`, `stdin` or `generator`), and how its bytes become records.
+/// A source: exactly one connector (`file`, `kafka`, `stdin` or `generator`), and how its bytes become records.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::job) struct SourceEntry {
     /// Reads files, each once and whole. Required, unless the source has another connector.
     #[serde(default, deserialize_with = "lenient")]
     pub file: Option<FileSource>,
+    /// Reads topics of a Kafka cluster. Required, unless the source has another connector.
+    #[serde(default, deserialize_with = "lenient")]
+    pub kafka: Option<KafkaSource>,
     /// Reads standard input, which cannot be read again after a failure. Required, unless the source has another connector.
     #[serde(default, deserialize_with = "lenient")]
     pub stdin: Option<StdinSource>,
     /// Makes up JSON records, the same on every run. Required, unless the source has another connector.
     #[serde(default, deserialize_with = "lenient")]
     pub generator: Option<GeneratorSource>,
-    /// Which field becomes the key: a JSON pointer like `/origin`, or a list of them. Default: none, so that every key is null.
+    /// Which field becomes the key: a JSON pointer like `/origin`, or a list of them. Default: none, so that every key is
+    /// null, but those of a generator and of Kafka's records.
     #[serde(default, deserialize_with = "lenient")]
     pub key: Option<OneOrMany<String>>,
     /// Which field becomes the timestamp. Default: records have no time, but those of a generator.
@@ -178,7 +183,8 @@ pub(in crate::job) enum HeaderEntry {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::job) struct EventTimeSection {
-    /// JSON pointer of the field, like `/scheduled`. Required, except for a generator, which stamps its records itself.
+    /// JSON pointer of the field, like `/scheduled`. Required, except for a generator, which stamps its records itself, and for
+    /// Kafka, where without it the timestamps of its records are meant.
     #[serde(default, deserialize_with = "lenient")]
     pub field: Option<String>,
     /// How the time is written. Required with `field`.

@@ -124,9 +124,77 @@ pub struct KafkaSource {
 pub enum KafkaTopics {
     /// These.
     Names(Vec<String>),
-    /// All whose whole name this regular expression matches, internal ones aside.
-    Pattern(String),
+    /// All that it matches.
+    Pattern(TopicPattern),
 }
+
+impl KafkaTopics {
+    /// Whether `topic` is one of them.
+    pub fn contain(&self, topic: &str) -> bool {
+        match self {
+            KafkaTopics::Names(names) => names.iter().any(|name| name == topic),
+            KafkaTopics::Pattern(pattern) => pattern.matches(topic),
+        }
+    }
+}
+
+/// A regular expression over whole names of topics.
+#[derive(Clone)]
+pub struct TopicPattern {
+    text: String,
+    regex: regex_lite::Regex,
+}
+
+impl TopicPattern {
+    /// Bytes that a compiled pattern may take.
+    const MAX_COMPILED: usize = 1 << 20;
+
+    /// The pattern `text`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(text: &str) -> Result<TopicPattern, String> {
+        let compile = |text: &str| {
+            regex_lite::RegexBuilder::new(text)
+                .size_limit(TopicPattern::MAX_COMPILED)
+                .build()
+                .map_err(|error| error.to_string())
+        };
+        // By itself first: `a)(b` would be one in parentheses.
+        compile(text)?;
+        Ok(TopicPattern {
+            text: text.to_owned(),
+            regex: compile(&format!("^(?:{text})$"))?,
+        })
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it matches all of `topic`, which is not an internal one.
+    pub fn matches(&self, topic: &str) -> bool {
+        !topic.starts_with(INTERNAL_TOPICS) && self.regex.is_match(topic)
+    }
+}
+
+/// What the names of topics begin with that brokers keep for themselves.
+pub const INTERNAL_TOPICS: &str = "__";
+
+impl fmt::Debug for TopicPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.text)
+    }
+}
+
+impl PartialEq for TopicPattern {
+    fn eq(&self, other: &TopicPattern) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for TopicPattern {}
 
 /// Offsets by topic and partition.
 pub type KafkaOffsets = BTreeMap<String, BTreeMap<i32, i64>>;
@@ -218,8 +286,12 @@ impl KafkaSink {
 
     /// The transaction timeout: as asked, else a minute more than `checkpoint.fail_after`.
     pub fn transaction_timeout(&self, settings: &CheckpointSettings) -> Duration {
-        self.transaction_timeout
-            .unwrap_or(settings.fail_after + 2 * KafkaSink::TRANSACTION_MARGIN)
+        let default = || {
+            settings
+                .fail_after
+                .saturating_add(2 * KafkaSink::TRANSACTION_MARGIN)
+        };
+        self.transaction_timeout.unwrap_or_else(default)
     }
 }
 

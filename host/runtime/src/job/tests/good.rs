@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::parse_text;
+use super::{kafka, parse_text};
 use crate::diagnostic::render;
 use crate::job::model::*;
 use crate::job::{load, override_parallelism, print_resolved, schema};
@@ -89,9 +89,12 @@ sinks:
      operators: {op: {component: a.wasm, input: {from: in, exchange: by-key}}}\nsinks: {out: {input: op, stdout: {}, parallelism: 1}}\n",
     "version: 1\njob: j\nsources: {w: {file: {paths: [w/*], watch: {every: 5s}}}, v: {file: {paths: [v/*], watch: false, format: csv, csv: {quote: none, header: [a, b]}}}, u: {stdin: {format: csv, csv: {header: false}}}}\n\
      sinks: {out: {input: [w, v, u], file: {dir: o, format: csv, csv: {columns: [a, b], delimiter: ;, quote: none, null: NA, header: false, missing: empty}}}}\n",
+    kafka::EVERYTHING,
+    kafka::SHORTEST,
+    kafka::FORMS,
 ];
 
-fn good(text: &str) -> Job {
+pub(super) fn good(text: &str) -> Job {
     parse_text(text).unwrap_or_else(|errors| panic!("{}\n{text}", render(&errors)))
 }
 
@@ -438,7 +441,7 @@ fn the_schema_names_what_good_files_use() {
         assert!(properties.contains_key(key), "{key}");
     }
     assert!(
-        !schema.to_string().contains("kafka"),
+        !schema.to_string().contains("rocksdb"),
         "names only what this release has"
     );
 }

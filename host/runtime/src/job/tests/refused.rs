@@ -72,13 +72,14 @@ fn each_mistake_is_refused_word_for_word() {
         "{differ}"
     );
 
-    // Every code of job files has a case here, but for the file that cannot be read (tested in `good`).
+    // Every code of job files has a case here, but for the file that cannot be read (tested in `good`), and for what this weir
+    // was built without (tested in `kafka`).
     let of_job_files = code::CODES
         .iter()
         .map(|(code, _)| *code)
         .filter(|code| code.starts_with("W01"));
     let untested: Vec<_> = of_job_files
-        .filter(|code| !codes.contains(code) && *code != "W0101")
+        .filter(|code| !codes.contains(code) && !["W0101", "W0124"].contains(code))
         .collect();
     assert_eq!(untested, Vec::<&str>::new());
 }
