@@ -21,6 +21,8 @@ pub mod fault_point;
 pub mod graph;
 pub mod headers;
 pub mod job;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod log;
 pub mod memory;
 pub mod metrics;

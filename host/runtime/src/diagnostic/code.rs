@@ -10,6 +10,7 @@
 //! | W06xx | sources |
 //! | W07xx | sinks |
 //! | W08xx | writing operators |
+//! | W09xx | Kafka |
 
 /// Codes and their meanings in a line, ascending.
 pub const CODES: &[(&str, &str)] = &[
@@ -164,6 +165,11 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0803", "the tools to build an operator are missing"),
     ("W0804", "an operator that was not built"),
     ("W0805", "a line that `weir try` does not understand"),
+    ("W0901", "Kafka cannot be reached"),
+    ("W0902", "Kafka refuses who we are, or what we may do"),
+    ("W0903", "settings that the Kafka client does not take"),
+    ("W0904", "a secret that is not there"),
+    ("W0905", "Kafka could not do what it was asked for"),
 ];
 
 /// What `code` means, if there is such a code.

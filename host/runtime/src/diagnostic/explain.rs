@@ -15,6 +15,7 @@ const FILES: &[(&str, &str)] = &[
     ("W06", include_str!("explain/sources.md")),
     ("W07", include_str!("explain/sinks.md")),
     ("W08", include_str!("explain/authors.md")),
+    ("W09", include_str!("explain/kafka.md")),
 ];
 
 /// Columns that a text is wrapped to.

@@ -1,0 +1,14 @@
+//! Kafka: clients, what is known of a cluster, and the transactions and markers that make output exactly-once.
+//!
+//! The client is librdkafka, by the `rdkafka` crate. [`client`] makes its settings from a job file's and listens to its troubles,
+//! [`cluster`] looks up topics and settings of brokers without ever creating a data topic. What the crate does not wrap is in `ffi`,
+//! the only place here with unsafe code.
+
+pub mod client;
+pub mod cluster;
+mod error;
+mod ffi;
+
+pub use client::Context;
+pub use cluster::{Cluster, Topic, TopicId};
+pub use error::Error;
