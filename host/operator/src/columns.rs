@@ -43,6 +43,29 @@ pub struct Nullable {
     pub data: Vec<u8>,
 }
 
+/// The headers of n rows, borrowed; each row has any number of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadersRef<'a> {
+    /// For each row the number of headers of all rows up to and including it; the last is the number
+    /// of names.
+    pub ends: &'a [u32],
+    /// The headers' names, those of the first row first.
+    pub names: ColumnRef<'a>,
+    /// The headers' contents, one a name.
+    pub contents: NullableRef<'a>,
+}
+
+/// The headers of n rows; each row has any number of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headers {
+    /// As in [`HeadersRef`].
+    pub ends: Vec<u32>,
+    /// As in [`HeadersRef`].
+    pub names: Column,
+    /// As in [`HeadersRef`].
+    pub contents: Nullable,
+}
+
 /// Records of one input for [`Instance::process`](crate::Instance::process).
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
@@ -58,6 +81,10 @@ pub struct Batch<'a> {
     pub values: NullableRef<'a>,
     /// The rows' timestamps in milliseconds since 1970; `i64::MIN` for none.
     pub times: &'a [i64],
+    /// The rows' headers; `None` if no row has any. The guest sees them only if the input asks for
+    /// them, but output rows inherit them in any case, and they count in
+    /// [`Limits::output_bytes`](crate::Limits::output_bytes).
+    pub headers: Option<HeadersRef<'a>>,
 }
 
 /// Due timers of one time domain for [`Instance::on_timers`](crate::Instance::on_timers). No key
@@ -104,6 +131,17 @@ impl Nullable {
     }
 }
 
+impl Headers {
+    /// The headers, borrowed.
+    pub fn as_ref(&self) -> HeadersRef<'_> {
+        HeadersRef {
+            ends: &self.ends,
+            names: self.names.as_ref(),
+            contents: self.contents.as_ref(),
+        }
+    }
+}
+
 /// What is wrong with a column from a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Malformed {
@@ -139,6 +177,15 @@ pub(crate) enum Malformed {
     },
     NullWithBytes {
         position: usize,
+    },
+    DecreasingEnd {
+        position: usize,
+        before: u32,
+        found: u32,
+    },
+    LastEnd {
+        found: u32,
+        names: usize,
     },
 }
 
@@ -189,6 +236,19 @@ impl fmt::Display for Malformed {
             }
             Malformed::NullWithBytes { position } => {
                 write!(f, "string {position} is null and has bytes")
+            }
+            Malformed::DecreasingEnd {
+                position,
+                before,
+                found,
+            } => {
+                write!(
+                    f,
+                    "end {position} ({found}) is smaller than the one before it ({before})"
+                )
+            }
+            Malformed::LastEnd { found, names } => {
+                write!(f, "the last end is {found}, but there are {names} names")
             }
         }
     }
@@ -280,9 +340,27 @@ pub(crate) fn check_count(found: usize, needed: usize) -> Result<(), Malformed> 
     }
 }
 
+/// Checks where the headers of `rows` rows end, of which there are `names`.
+pub(crate) fn check_ends(ends: &[u32], rows: usize, names: usize) -> Result<(), Malformed> {
+    check_count(ends.len(), rows)?;
+    if let Some(position) = ends.windows(2).position(|pair| pair[1] < pair[0]) {
+        return Err(Malformed::DecreasingEnd {
+            position: position + 1,
+            before: ends[position],
+            found: ends[position + 1],
+        });
+    }
+    let found = ends.last().copied().unwrap_or(0);
+    if found as usize == names {
+        Ok(())
+    } else {
+        Err(Malformed::LastEnd { found, names })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ColumnRef, Malformed, NullableRef};
+    use super::{ColumnRef, Malformed, NullableRef, check_ends};
 
     fn column(offsets: &[u32], data: &[u8]) -> Result<usize, Malformed> {
         ColumnRef { offsets, data }.check(4)
@@ -305,6 +383,25 @@ mod tests {
         assert_eq!(nullable(&[], &[0, 1, 1], b"a"), Ok(2));
         assert_eq!(nullable(&[1, 0], &[0, 1, 1], b"a"), Ok(2));
         assert_eq!(nullable(&[], &[0], b""), Ok(0));
+    }
+
+    #[test]
+    fn ends_cover_the_names() {
+        assert_eq!(check_ends(&[], 0, 0), Ok(()));
+        assert_eq!(check_ends(&[0, 2, 2], 3, 2), Ok(()));
+        let count = |found, needed| Err(Malformed::Count { found, needed });
+        assert_eq!(check_ends(&[0], 2, 0), count(1, 2));
+        assert_eq!(
+            check_ends(&[0, 2, 1], 3, 1),
+            Err(Malformed::DecreasingEnd {
+                position: 2,
+                before: 2,
+                found: 1
+            })
+        );
+        let last = |found, names| Err(Malformed::LastEnd { found, names });
+        assert_eq!(check_ends(&[1, u32::MAX], 2, 1), last(u32::MAX, 1));
+        assert_eq!(check_ends(&[], 0, 1), last(0, 1));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub struct InputDecl {
     pub name: String,
     /// How its records are spread over the operator's instances.
     pub kind: InputKind,
-    /// Whether the operator wants headers; not supported yet.
+    /// Whether the operator wants to see the records' headers.
     pub headers: bool,
     /// None are defined yet.
     pub options: Options,
@@ -244,17 +244,12 @@ impl InputDecl {
         let InputDecl {
             name,
             kind,
-            headers,
+            headers: _,
             options,
         } = self;
         if *kind == InputKind::Broadcast {
             return Err(format!(
                 "input `{name}` is broadcast, which is not supported yet"
-            ));
-        }
-        if *headers {
-            return Err(format!(
-                "input `{name}` wants headers, which are not supported yet"
             ));
         }
         no_options(&format!("input `{name}`"), options)

@@ -3,13 +3,13 @@
 //! What rows inherit counts like what they bring along: a few bytes of origins can stand for any
 //! number of large records.
 
-use crate::columns::check_count;
+use crate::columns::{check_count, check_ends};
 use crate::contract::wit::output;
-use crate::contract::wit::types::DictionaryResult;
+use crate::contract::wit::types::{DictionaryResult, HeadersResult};
 use crate::description::OutputKeys;
 use crate::environment::{Dictionary, Environment, Rows};
-use crate::host::{Host, Kind, Refusal, check_values};
-use crate::imports::nullable;
+use crate::host::{Host, Kind, Refusal, check_values, cost};
+use crate::imports::{column, nullable};
 
 impl<E: Environment> Host<E> {
     /// Checks and charges rows for an output, and turns them into the environment's. `None`: there
@@ -38,11 +38,6 @@ impl<E: Environment> Host<E> {
             times,
             headers,
         } = rows;
-        if headers.is_some() {
-            return Err(Refusal::Contract(
-                "headers are not supported yet".to_owned(),
-            ));
-        }
         let count = self.origins(&origins, times.as_deref())?;
         if let Some(times) = &times {
             check_count(times.len(), count).map_err(Refusal::of("times"))?;
@@ -83,12 +78,17 @@ impl<E: Environment> Host<E> {
             }
             (None, OutputKeys::Absent) => (None, 0),
         };
-        self.charge_output(count, value_bytes + key_bytes)?;
+        let header_bytes = match &headers {
+            Some(headers) => check_headers(headers, count, self.limits.value_bytes)?,
+            None => self.inherited_header_bytes(&origins),
+        };
+        self.charge_output(count, value_bytes + key_bytes + header_bytes)?;
         let rows = Rows {
             origins,
             keys,
             values: values.map(Into::into),
             times,
+            headers: headers.map(Into::into),
         };
         Ok((count > 0).then_some(rows))
     }
@@ -165,6 +165,32 @@ impl<E: Environment> Host<E> {
             .map(|&row| length(&call.key_offsets, call.key_index[row as usize]))
             .sum()
     }
+
+    fn inherited_header_bytes(&self, origins: &[u32]) -> u64 {
+        let costs = &self.call.header_costs;
+        if costs.is_empty() {
+            return 0;
+        }
+        let of = |&row: &u32| costs[row as usize + 1] - costs[row as usize];
+        origins.iter().map(of).sum()
+    }
+}
+
+/// Checks the headers of `count` output rows, none of whose names and contents may be longer than
+/// `longest`, and returns the bytes that they count for.
+fn check_headers(headers: &HeadersResult, count: usize, longest: usize) -> Result<u64, Refusal> {
+    let HeadersResult {
+        ends,
+        names,
+        contents,
+    } = headers;
+    let found = column(names)
+        .check(longest)
+        .map_err(Refusal::of("headers.names"))?;
+    check_ends(ends, count, found).map_err(Refusal::of("headers.ends"))?;
+    check_values("headers.contents", nullable(contents), found, longest)?;
+    let bytes = names.data.len() as u64 + contents.data.len() as u64;
+    Ok(cost(found, bytes))
 }
 
 /// The length of a column's string. Positions are checked before.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use crate::call_error::Fault;
-use crate::columns::{Column, ColumnRef, Nullable, NullableRef};
+use crate::columns::{Column, ColumnRef, Headers, Nullable, NullableRef};
 
 /// The cells a state or timer call is about, one a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub struct Rows {
     pub values: Option<Nullable>,
     /// The rows' timestamps, `i64::MIN` for none.
     pub times: Option<Vec<i64>>,
+    /// The rows' headers; where there is nothing to inherit, `None` stands for none.
+    pub headers: Option<Headers>,
 }
 
 /// The keys of rows, each once, though a key may occur more often.

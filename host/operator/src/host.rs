@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wasmtime::{Store, Trap};
 
 use crate::call_error::{CallError, Fault, LOG_BYTES, MESSAGE_BYTES, shorten};
-use crate::columns::{Batch, Firing, Malformed, NullableRef, check_count};
+use crate::columns::{Batch, Firing, HeadersRef, Malformed, NullableRef, check_count};
 use crate::contract::wit::types as wit;
 use crate::description::{Description, InputKind, StateKind};
 use crate::engine::Clock;
@@ -70,6 +70,8 @@ pub(crate) struct Call {
     pub(crate) key_index: Vec<u32>,
     pub(crate) key_offsets: Vec<u32>,
     pub(crate) value_offsets: Vec<u32>,
+    /// What the headers of the rows before each row cost, and last those of all; empty if no row has any.
+    pub(crate) header_costs: Vec<u64>,
     emitted: u64,
     written: u64,
     rejected: BTreeSet<u32>,
@@ -146,6 +148,7 @@ impl<E: Environment> Host<E> {
                 key_index: Vec::new(),
                 key_offsets: vec![0],
                 value_offsets: vec![0],
+                header_costs: Vec::new(),
                 emitted: 0,
                 written: 0,
                 rejected: BTreeSet::new(),
@@ -165,6 +168,7 @@ impl<E: Environment> Host<E> {
         call.key_index.clear();
         call.key_offsets.clear();
         call.value_offsets.clear();
+        call.header_costs.clear();
         call.emitted = 0;
         call.written = 0;
         call.rejected.clear();
@@ -193,6 +197,20 @@ impl<E: Environment> Host<E> {
         call.key_index.extend_from_slice(batch.index);
         call.key_offsets.extend_from_slice(batch.distinct.offsets);
         call.value_offsets.extend_from_slice(batch.values.offsets);
+        if let Some(HeadersRef {
+            ends,
+            names,
+            contents,
+        }) = batch.headers
+        {
+            let before = |end: &u32| {
+                let end = *end as usize;
+                let bytes = u64::from(names.offsets[end]) + u64::from(contents.offsets[end]);
+                cost(end, bytes)
+            };
+            call.header_costs
+                .extend([&0].into_iter().chain(ends).map(before));
+        }
     }
 
     /// An `on-timers` begins.
@@ -358,7 +376,7 @@ impl<E: Environment> Host<E> {
         }
     }
 
-    /// Charges the call for rows it emits, with `bytes` of keys and values.
+    /// Charges the call for rows it emits, with `bytes` of keys, values and headers.
     pub(crate) fn charge_output(&mut self, rows: usize, bytes: u64) -> Result<(), Refusal> {
         self.call.emitted = self.call.emitted.saturating_add(cost(rows, bytes));
         if self.call.emitted > self.limits.output_bytes as u64 {
@@ -414,8 +432,8 @@ const HOSTCALL_FUEL: &str = "fuel allocated for hostcalls has been exhausted";
 /// How wasmtime says that a guest holds more than [`HANDLES`].
 const HANDLE_LIMIT: &str = "store handle limit exceeded";
 
-/// What rows or cells with `bytes` of contents count for.
-fn cost(count: usize, bytes: u64) -> u64 {
+/// What rows, headers or cells with `bytes` of contents count for.
+pub(crate) fn cost(count: usize, bytes: u64) -> u64 {
     bytes.saturating_add(count as u64 * ROW_BYTES)
 }
 

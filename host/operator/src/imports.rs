@@ -1,8 +1,8 @@
 //! The contract's imports: each checks what the guest hands over and passes it to the environment.
 
 use crate::call_error::{LOG_BYTES, shorten};
-use crate::columns::{Column, ColumnRef, Nullable, NullableRef, check_count};
-use crate::contract::wit::types::{ColumnResult, Fault, NullableResult};
+use crate::columns::{Column, ColumnRef, Headers, Nullable, NullableRef, check_count};
+use crate::contract::wit::types::{ColumnResult, Fault, HeadersResult, NullableResult};
 use crate::contract::wit::{diagnostics, output, shared_state, state, timers, types};
 use crate::description::StateKind;
 use crate::environment::{Cells, Environment, Level};
@@ -314,7 +314,7 @@ fn cells(at: &state::Cells) -> Cells<'_> {
     }
 }
 
-fn column(of: &ColumnResult) -> ColumnRef<'_> {
+pub(crate) fn column(of: &ColumnResult) -> ColumnRef<'_> {
     ColumnRef {
         offsets: &of.offsets,
         data: &of.data,
@@ -354,6 +354,25 @@ impl From<NullableResult> for Nullable {
             present: of.present,
             offsets: of.offsets,
             data: of.data,
+        }
+    }
+}
+
+impl From<ColumnResult> for Column {
+    fn from(of: ColumnResult) -> Self {
+        Column {
+            offsets: of.offsets,
+            data: of.data,
+        }
+    }
+}
+
+impl From<HeadersResult> for Headers {
+    fn from(of: HeadersResult) -> Self {
+        Headers {
+            ends: of.ends,
+            names: of.names.into(),
+            contents: of.contents.into(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use wasmtime::Store;
 
 use crate::call_error::CallError;
-use crate::columns::{Batch, ColumnRef, Firing, Now, NullableRef};
+use crate::columns::{Batch, ColumnRef, Firing, HeadersRef, Now, NullableRef};
 use crate::component::Component;
 use crate::contract::bindings::Operator;
 use crate::contract::bindings::exports::weir::operator::lifecycle::Guest;
@@ -74,6 +74,24 @@ impl<E: Environment> Instance<E> {
         self.store
             .data_mut()
             .start_batch(&batch, now.processing_time);
+        let asks = self.store.data().description.inputs[batch.input as usize].headers;
+        let ends = if asks && batch.headers.is_none() {
+            vec![0; batch.times.len()]
+        } else {
+            Vec::new()
+        };
+        let none = HeadersRef {
+            ends: &ends,
+            names: ColumnRef {
+                offsets: &[0],
+                data: &[],
+            },
+            contents: NullableRef {
+                present: &[],
+                offsets: &[0],
+                data: &[],
+            },
+        };
         let lowered = wit::Batch {
             input: batch.input,
             keys: wit::DictionaryParam {
@@ -82,7 +100,7 @@ impl<E: Environment> Instance<E> {
             },
             values: nullable(batch.values),
             times: batch.times,
-            headers: None,
+            headers: asks.then(|| headers(batch.headers.unwrap_or(none))),
         };
         self.call(|guest, store| guest.call_process(store, lowered, now.into()))
     }
@@ -211,6 +229,14 @@ fn nullable(of: NullableRef<'_>) -> wit::NullableParam<'_> {
         present: of.present,
         offsets: of.offsets,
         data: of.data,
+    }
+}
+
+fn headers(of: HeadersRef<'_>) -> wit::HeadersParam<'_> {
+    wit::HeadersParam {
+        ends: of.ends,
+        names: column(of.names),
+        contents: nullable(of.contents),
     }
 }
 

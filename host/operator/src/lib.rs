@@ -44,7 +44,9 @@ mod wasi;
 
 pub use cache::{CacheError, CacheUse, CompileCache};
 pub use call_error::{CallError, Fault};
-pub use columns::{Batch, Column, ColumnRef, Firing, Now, Nullable, NullableRef};
+pub use columns::{
+    Batch, Column, ColumnRef, Firing, Headers, HeadersRef, Now, Nullable, NullableRef,
+};
 pub use component::Component;
 pub use contract::{PACKAGE, VERSION};
 pub use description::{

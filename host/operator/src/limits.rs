@@ -11,11 +11,11 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Time a call may take, as [`Engine::tick`](crate::Engine::tick) counts it. 30 s unless set.
     pub call_time: Duration,
-    /// Bytes of keys and values that a call may emit, and apart from that the bytes it may write to
-    /// state, timers and rejects; each row, cell and timer counts for 16 bytes more. What output
-    /// rows inherit from their origins counts. 64 MiB unless set.
+    /// Bytes of keys, values and headers that a call may emit, and apart from that the bytes it may
+    /// write to state, timers and rejects; each row, header, cell and timer counts for 16 bytes more.
+    /// What output rows inherit from their origins counts. 64 MiB unless set.
     pub output_bytes: usize,
-    /// Bytes of a single key, value, item, name or namespace. 64 MiB unless set.
+    /// Bytes of a single key, value, item, name, namespace or header's contents. 64 MiB unless set.
     pub value_bytes: usize,
 }
 
@@ -30,7 +30,7 @@ impl Default for Limits {
     }
 }
 
-/// What a row, cell or timer counts for in [`Limits::output_bytes`] beside its bytes: without it,
+/// What a row, header, cell or timer counts for in [`Limits::output_bytes`] beside its bytes: without it,
 /// empty rows were free.
 pub(crate) const ROW_BYTES: u64 = 16;
 
@@ -44,8 +44,8 @@ const PARTS: usize = 100;
 
 impl Limits {
     /// Bytes that a guest may hand over in one import, for wasmtime to copy. Twice what the exact
-    /// checks let through at the most, since a row's offsets, index and times come to less than
-    /// twice [`ROW_BYTES`].
+    /// checks let through at the most, since a row's offsets, index and times, and a header's
+    /// offsets, come to less than twice [`ROW_BYTES`].
     pub(crate) fn import_bytes(&self) -> usize {
         self.output_bytes
             .max(self.value_bytes)

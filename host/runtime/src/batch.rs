@@ -5,13 +5,15 @@
 
 use weir_state::hash;
 
+use crate::headers::{Header, Headers};
+
 /// Records a batch holds at most, and what a builder is sent at.
 pub const MAX_ROWS: usize = 1_024;
 
-/// Bytes of keys and values that a builder is sent at.
+/// Bytes of keys, values and headers that a builder is sent at.
 pub const TARGET_BYTES: usize = 128 * 1024;
 
-/// Bytes of keys and values that an operator gets in one call at most, unless one record has more.
+/// Bytes of keys, values and headers that an operator gets in one call at most, unless one record has more.
 pub const PIECE_BYTES: usize = 1 << 20;
 
 /// A record larger than this is refused.
@@ -127,6 +129,13 @@ impl Bytes {
         self.offsets.push(self.data.len() as u32);
     }
 
+    /// Makes it the column of no rows, and keeps its memory.
+    pub fn clear(&mut self) {
+        self.present.clear();
+        self.offsets.truncate(1);
+        self.data.clear();
+    }
+
     /// Appends all rows of `other`.
     pub fn extend(&mut self, other: &Bytes) {
         let rows = self.len();
@@ -147,7 +156,7 @@ impl Bytes {
     }
 }
 
-/// Records with keys, hashes, values, timestamps and origins, a column each.
+/// Records with keys, hashes, values, timestamps, origins and headers, a column each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// Keys; null and empty differ.
@@ -160,6 +169,8 @@ pub struct Batch {
     pub times: Vec<i64>,
     /// Where each record came from.
     pub origins: Vec<Origin>,
+    /// The records' headers; `None` if no record has any, and only then.
+    pub headers: Option<Box<Headers>>,
 }
 
 /// The hash of a key as batches carry it: 0 for a null key.
@@ -176,6 +187,7 @@ impl Batch {
             values: Bytes::with_capacity(other.len(), other.values.data.len()),
             times: Vec::with_capacity(other.len()),
             origins: Vec::with_capacity(other.len()),
+            headers: None,
         }
     }
 
@@ -191,20 +203,35 @@ impl Batch {
 
     /// Bytes it occupies in a channel, columns included.
     pub fn bytes(&self) -> usize {
-        self.keys.data.len() + self.values.data.len() + self.len() * 32
+        self.data_bytes() + self.len() * 32
     }
 
-    /// Bytes of keys and values alone.
-    pub fn data_bytes(&self) -> u64 {
-        (self.keys.data.len() + self.values.data.len()) as u64
+    /// Bytes of keys, values and headers alone.
+    pub fn data_bytes(&self) -> usize {
+        let headers = self.headers.as_ref().map_or(0, |headers| headers.bytes());
+        self.keys.data.len() + self.values.data.len() + headers
+    }
+
+    /// Bytes of the key, the value and the headers of record `row`.
+    fn data_bytes_of(&self, row: usize) -> usize {
+        let size = |column: &Bytes| (column.offsets[row + 1] - column.offsets[row]) as usize;
+        let headers = self.headers.as_ref();
+        let headers = headers.map_or(0, |headers| headers.bytes_of(row));
+        size(&self.keys) + size(&self.values) + headers
     }
 
     /// Whether a builder should be sent now.
     pub fn is_full(&self) -> bool {
-        self.len() >= MAX_ROWS || self.keys.data.len() + self.values.data.len() >= TARGET_BYTES
+        self.len() >= MAX_ROWS || self.data_bytes() >= TARGET_BYTES
     }
 
-    /// Appends a record whose key has `hash`.
+    /// The headers of record `row`, in order.
+    pub fn headers_of(&self, row: usize) -> impl Iterator<Item = Header<'_>> + Clone {
+        let headers = self.headers.as_ref();
+        headers.into_iter().flat_map(move |headers| headers.of(row))
+    }
+
+    /// Appends a record without headers whose key has `hash`.
     pub fn push(
         &mut self,
         key: Option<&[u8]>,
@@ -218,6 +245,28 @@ impl Batch {
         self.values.push(value);
         self.times.push(time);
         self.origins.push(origin);
+        if let Some(headers) = &mut self.headers {
+            headers.push_none(1);
+        }
+    }
+
+    /// Appends a record with `headers` whose key has `hash`.
+    pub fn push_with_headers<'a>(
+        &mut self,
+        key: Option<&[u8]>,
+        hash: u64,
+        value: Option<&[u8]>,
+        headers: impl IntoIterator<Item = Header<'a>>,
+        time: i64,
+        origin: Origin,
+    ) {
+        self.push(key, hash, value, time, origin);
+        let rows = self.len();
+        for header in headers {
+            self.headers
+                .get_or_insert_with(|| Box::new(Headers::none(rows)))
+                .add(header);
+        }
     }
 
     /// Some of its rows, in order.
@@ -232,16 +281,16 @@ impl Batch {
     /// The batch in pieces of at most [`MAX_ROWS`] rows and [`PIECE_BYTES`] bytes (or one record), in order: an operator's one call may emit
     /// far more than the next one should get in a call.
     pub fn pieces(self) -> Vec<Batch> {
-        let bytes = |batch: &Batch| batch.keys.data.len() + batch.values.data.len();
-        if self.len() <= MAX_ROWS && bytes(&self) <= PIECE_BYTES {
+        if self.len() <= MAX_ROWS && self.data_bytes() <= PIECE_BYTES {
             return vec![self];
         }
         let mut pieces = vec![Batch::default()];
         for row in 0..self.len() {
-            let size = |column: &Bytes| (column.offsets[row + 1] - column.offsets[row]) as usize;
-            let size = size(&self.keys) + size(&self.values);
+            let size = self.data_bytes_of(row);
             let last = pieces.last_mut().expect("begins with one");
-            if last.len() >= MAX_ROWS || (!last.is_empty() && bytes(last) + size > PIECE_BYTES) {
+            if last.len() >= MAX_ROWS
+                || (!last.is_empty() && last.data_bytes() + size > PIECE_BYTES)
+            {
                 pieces.push(Batch::default());
             }
             pieces
@@ -254,6 +303,16 @@ impl Batch {
 
     /// Appends all records of `other`.
     pub fn extend(&mut self, other: &Batch) {
+        if self.headers.is_some() || other.headers.is_some() {
+            let rows = self.len();
+            let headers = self
+                .headers
+                .get_or_insert_with(|| Box::new(Headers::none(rows)));
+            match &other.headers {
+                Some(others) => headers.extend(others),
+                None => headers.push_none(other.len()),
+            }
+        }
         self.keys.extend(&other.keys);
         self.hashes.extend_from_slice(&other.hashes);
         self.values.extend(&other.values);
@@ -263,10 +322,11 @@ impl Batch {
 
     /// Appends record `row` of `other`.
     pub fn push_row(&mut self, other: &Batch, row: usize) {
-        self.push(
+        self.push_with_headers(
             other.keys.get(row),
             other.hashes[row],
             other.values.get(row),
+            other.headers_of(row),
             other.times[row],
             other.origins[row],
         );
@@ -278,21 +338,36 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    type Row = (Option<Vec<u8>>, Option<Vec<u8>>, i64);
+    type OwnedHeader = (Vec<u8>, Option<Vec<u8>>);
+    type Row = (Option<Vec<u8>>, Option<Vec<u8>>, Vec<OwnedHeader>, i64);
 
+    /// Rows; in two of three cases without any headers, or mostly without.
     fn arbitrary() -> impl Strategy<Value = Vec<Row>> {
-        let bytes = || prop::option::of(prop::collection::vec(any::<u8>(), 0..4));
-        prop::collection::vec((bytes(), bytes(), any::<i64>()), 0..40)
+        let text = || prop::collection::vec(any::<u8>(), 0..4);
+        let bytes = move || prop::option::of(text());
+        let headers = move || prop::collection::vec((text(), bytes()), 0..4);
+        let rows = move |headers: BoxedStrategy<Vec<OwnedHeader>>| {
+            prop::collection::vec((bytes(), bytes(), headers, any::<i64>()), 0..40)
+        };
+        prop_oneof![
+            rows(Just(Vec::new()).boxed()),
+            rows(prop_oneof![9 => Just(Vec::new()), 1 => headers()].boxed()),
+            rows(headers().boxed()),
+        ]
     }
 
     fn batch(rows: &[Row]) -> Batch {
         let mut batch = Batch::default();
-        for (i, (key, value, time)) in rows.iter().enumerate() {
+        for (i, (key, value, headers, time)) in rows.iter().enumerate() {
             let key = key.as_deref();
-            batch.push(
+            let headers = headers
+                .iter()
+                .map(|(name, contents)| (name.as_slice(), contents.as_deref()));
+            batch.push_with_headers(
                 key,
                 hash_of(key),
                 value.as_deref(),
+                headers,
                 *time,
                 Origin::new(3, i as u64),
             );
@@ -301,12 +376,22 @@ mod tests {
     }
 
     fn rows(batch: &Batch) -> Vec<Row> {
+        let has_headers = (0..batch.len()).any(|row| batch.headers_of(row).next().is_some());
+        assert_eq!(
+            batch.headers.is_some(),
+            has_headers,
+            "a column only where it is needed"
+        );
+        let owned = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
         (0..batch.len())
             .map(|row| {
-                let owned = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
+                let headers = batch
+                    .headers_of(row)
+                    .map(|(name, contents)| (name.to_vec(), owned(contents)));
                 (
                     owned(batch.keys.get(row)),
                     owned(batch.values.get(row)),
+                    headers.collect(),
                     batch.times[row],
                 )
             })
@@ -323,9 +408,33 @@ mod tests {
             for row in 0..other.len() {
                 by_row.push_row(&batch(&other), row);
             }
+            let bytes = batch(&one).bytes() + batch(&other).bytes();
+            prop_assert_eq!(joined.bytes(), bytes);
             prop_assert_eq!(rows(&joined), [one, other].concat());
             prop_assert_eq!(rows(&joined), rows(&by_row));
             prop_assert_eq!(&joined.hashes, &by_row.hashes);
+        }
+
+        /// A call that is cut into smaller ones has the same records.
+        #[test]
+        fn some_rows_are_those_of_the_batch(all in arbitrary(), from in 0.0..1.0, to in 0.0..1.0) {
+            let at = |share: f64| (share * all.len() as f64) as usize;
+            let range = at(f64::min(from, to))..at(f64::max(from, to));
+            prop_assert_eq!(rows(&batch(&all).rows(range.clone())), all[range].to_vec());
+        }
+
+        /// What comes without headers before, between and after does not move them.
+        #[test]
+        fn records_may_be_pushed_without_headers(some in arbitrary()) {
+            let mut mixed = Batch::default();
+            let mut expected = Vec::new();
+            for row in some {
+                let only = batch(std::slice::from_ref(&row));
+                mixed.push(None, 0, None, 7, Origin::NONE);
+                mixed.push_row(&only, 0);
+                expected.extend([(None, None, Vec::new(), 7), row]);
+            }
+            prop_assert_eq!(rows(&mixed), expected);
         }
     }
 
@@ -346,11 +455,33 @@ mod tests {
         let mut joined = Batch::default();
         for piece in &pieces {
             assert!(piece.len() <= MAX_ROWS && !piece.is_empty());
-            let bytes = piece.keys.data.len() + piece.values.data.len();
-            assert!(piece.len() == 1 || bytes <= PIECE_BYTES);
+            assert!(piece.len() == 1 || piece.data_bytes() <= PIECE_BYTES);
             joined.extend(piece);
         }
         assert_eq!(joined, large);
+    }
+
+    #[test]
+    fn headers_count_where_bytes_do() {
+        let contents = vec![b'x'; TARGET_BYTES / 4];
+        let mut headed = Batch::default();
+        let push = |batch: &mut Batch| {
+            let headers: [Header<'_>; 2] = [(b"name", Some(&contents)), (b"name", Some(&contents))];
+            batch.push_with_headers(None, 0, None, headers, NO_TIME, Origin::NONE);
+        };
+        push(&mut headed);
+        assert!(!headed.is_full());
+        push(&mut headed);
+        assert!(headed.is_full());
+        (2..40).for_each(|_| push(&mut headed));
+        let pieces = headed.clone().pieces();
+        assert!(pieces.len() > 1, "40 records are more than a piece holds");
+        let mut joined = Batch::default();
+        for piece in &pieces {
+            assert!(piece.data_bytes() <= PIECE_BYTES);
+            joined.extend(piece);
+        }
+        assert_eq!(joined, headed);
     }
 
     #[test]

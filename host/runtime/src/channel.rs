@@ -271,9 +271,8 @@ impl Queues {
                 continue;
             }
             while let Some(Element::Batch(front)) = self.queues[queue].front() {
-                let bytes = batch.keys.data.len() + batch.values.data.len();
                 if batch.len() + front.len() > MAX_ROWS
-                    || bytes + front.keys.data.len() + front.values.data.len() > TARGET_BYTES
+                    || batch.data_bytes() + front.data_bytes() > TARGET_BYTES
                 {
                     break;
                 }

@@ -8,6 +8,7 @@ use weir_state::hash;
 
 use crate::batch::{Batch, Origin};
 use crate::channel::{Closed, Element, Sender};
+use crate::headers::Header;
 use crate::job::model::Exchange as Kind;
 
 /// One edge, seen from one upstream subtask.
@@ -76,18 +77,19 @@ impl Exchange {
     }
 
     /// Appends a record; its builder is sent if that fills it.
-    pub fn push(
+    pub fn push<'a>(
         &mut self,
         key: Option<&[u8]>,
         hash: u64,
         value: Option<&[u8]>,
+        headers: impl IntoIterator<Item = Header<'a>>,
         time: i64,
         origin: Origin,
     ) -> Result<(), Closed> {
         let target = self.target_of(hash);
         self.targets[target]
             .builder
-            .push(key, hash, value, time, origin);
+            .push_with_headers(key, hash, value, headers, time, origin);
         if self.targets[target].builder.is_full() {
             self.send(target)
         } else {

@@ -19,6 +19,7 @@ pub mod diagnostic;
 pub mod exchange;
 pub mod fault_point;
 pub mod graph;
+pub mod headers;
 pub mod job;
 pub mod log;
 pub mod memory;

@@ -165,10 +165,6 @@ fn what_is_not_supported_yet_is_refused_by_name() {
         "input `airports` is broadcast, which is not supported yet"
     );
     assert_eq!(
-        refused(|d| d.inputs[0].headers = true),
-        "input `flights` wants headers, which are not supported yet"
-    );
-    assert_eq!(
         refused(|d| d.states[0].kind = StateKind::SharedEntries),
         "state `count` is shared-entries, which is not supported yet"
     );

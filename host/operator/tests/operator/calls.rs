@@ -1,11 +1,12 @@
 //! Calls that go well, and what is left of those that do not.
 
 use weir_operator::{
-    CallError, Fault, InputKind, Level, Limits, OutputKeys, StateKind, TimeDomain,
+    CallError, Description, Fault, InputKind, Level, Limits, OutputKeys, StateKind, TimeDomain,
 };
 
 use crate::recorder::{
-    FIRING, KEYED, NOW, Recorder, UNKEYED, call, opened, opened_in, probe, probe_description,
+    FIRING, HEADED, KEYED, NOW, Recorder, UNKEYED, call, opened, opened_in, probe,
+    probe_description,
 };
 
 #[test]
@@ -109,6 +110,48 @@ fn a_batch_reaches_the_guest_and_comes_back_unchanged() {
         instance.environment().take()[1],
         "emit 1 [0, 1] keys [null \"b\"][0, 1] values [\"x\" \"yz\"] times [10, 11]"
     );
+}
+
+#[test]
+fn headers_reach_the_guest_if_it_asks_and_come_back_unchanged() {
+    let echo = |description: &Description, batch| {
+        let mut instance = probe()
+            .instantiate("probe", description, Limits::default(), Recorder::default())
+            .unwrap();
+        instance.open("process echo-all").unwrap();
+        instance.process(batch, NOW).unwrap();
+        let emitted = instance.environment().take().swap_remove(1);
+        let headers = emitted.split_once(" headers ");
+        headers.map(|(_, headers)| headers.to_owned())
+    };
+    let asking = probe()
+        .describe(Some("describe headers"), &Limits::default())
+        .unwrap();
+    assert!(asking.inputs[0].headers);
+    let headers = r#"[3, 3, 4] [n n  m] ["12" null "" "345"]"#;
+    assert_eq!(echo(&asking, HEADED).as_deref(), Some(headers));
+    // There is a list for each row also where no row has headers.
+    assert_eq!(echo(&asking, KEYED).as_deref(), Some("[0, 0, 0] [] []"));
+    assert_eq!(echo(&asking, UNKEYED).as_deref(), Some("[0, 0] [] []"));
+    assert_eq!(echo(probe_description(), HEADED), None);
+}
+
+#[test]
+fn rows_may_be_given_headers_in_every_call() {
+    let given = "headers [0, 3] [a a ] [\"1\" null \"\"]";
+    for (config, expected) in [
+        ("process emit-headers proper", given),
+        ("on-timers emit-headers proper", given),
+        ("process emit-headers none", "headers [0, 0] [] []"),
+    ] {
+        let mut instance = opened(config, Limits::default());
+        call(&mut instance, config).unwrap();
+        let emitted = &instance.environment().take()[1];
+        assert_eq!(
+            *emitted,
+            format!("emit 0 [0, 0] values [null null] {expected}")
+        );
+    }
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use weir_operator::{CallError, Engine, Instance, Limits};
 
-use crate::recorder::{FIRING, KEYED, NOW, Recorder, call, guest, opened, opened_in, probe};
+use crate::recorder::{
+    FIRING, HEADED, KEYED, NOW, Recorder, call, guest, opened, opened_in, probe,
+};
 
 /// Limits that are reached soon. The deadline is that of the default unless time passes.
 fn small() -> Limits {
@@ -87,6 +89,7 @@ fn output_is_limited_however_it_is_made() {
         "process emit without-end",
         "process emit key-flood",
         "process emit huge",
+        "process emit-headers flood",
         "on-timers emit key-flood",
         "process state write-without-end",
         "on-timers state write-without-end",
@@ -121,6 +124,12 @@ fn inherited_output_counts() {
     large.distinct.offsets = &offsets;
     assert!(matches!(
         instance.process(large, NOW),
+        Err(CallError::Output { .. })
+    ));
+    // Nor do three headers, of few bytes, although the input does not ask for them.
+    let mut instance = opened("process emit inherited-flood", small());
+    assert!(matches!(
+        instance.process(HEADED, NOW),
         Err(CallError::Output { .. })
     ));
 }

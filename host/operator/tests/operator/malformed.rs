@@ -245,10 +245,6 @@ fn output() {
             "output.emit: `times`: a length of 2 where 1 is needed",
         ),
         (
-            "process emit headers",
-            "output.emit: headers are not supported yet",
-        ),
-        (
             "process emit keys-of-kept",
             "output.emit: `keys` is there, but output 0 declares its keys kept",
         ),
@@ -281,6 +277,55 @@ fn output() {
         breach("process emit key-column"),
         format!("output.emit: `keys.distinct`: {DECREASING}")
     );
+}
+
+#[test]
+fn headers() {
+    for (how, expected) in [
+        (
+            "ends-count",
+            "`headers.ends`: a length of 1 where 2 is needed",
+        ),
+        (
+            "ends-decreasing",
+            "`headers.ends`: end 1 (1) is smaller than the one before it (2)",
+        ),
+        (
+            "ends-beyond",
+            "`headers.ends`: the last end is 4294967295, but there are 1 names",
+        ),
+        (
+            "ends-short",
+            "`headers.ends`: the last end is 0, but there are 1 names",
+        ),
+        (
+            "names",
+            "`headers.names`: offset 2 (1) is smaller than the one before it (2)",
+        ),
+        (
+            "names-long",
+            "`headers.names`: string 0 has 2048 bytes; the limit is 1024",
+        ),
+        (
+            "contents",
+            "`headers.contents`: string 0 is null and has bytes",
+        ),
+        (
+            "contents-count",
+            "`headers.contents`: a length of 0 where 1 is needed",
+        ),
+        (
+            "contents-long",
+            "`headers.contents`: string 0 has 2048 bytes; the limit is 1024",
+        ),
+    ] {
+        for when in ["process", "on-timers"] {
+            assert_eq!(
+                breach(&format!("{when} emit-headers {how}")),
+                format!("output.emit: {expected}")
+            );
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use weir_operator::{
     Batch, CallError, Cells, Column, ColumnRef, Component, Description, Engine, Environment, Fault,
-    Firing, HostError, Instance, ItemLists, Level, Limits, Now, Nullable, NullableRef, Page, Rows,
+    Firing, HeadersRef, HostError, Instance, ItemLists, Level, Limits, Now, Nullable, NullableRef,
+    Page, Rows,
 };
 
 /// Writes down every call as a line, and answers reads with nulls and nothing.
@@ -232,6 +233,11 @@ impl Environment for Recorder {
         if let Some(times) = rows.times {
             write!(text, " times {times:?}").unwrap();
         }
+        if let Some(headers) = rows.headers {
+            let (names, contents) = (show(headers.names.as_ref()), headers.contents.as_ref());
+            let contents = show_nullable(contents);
+            write!(text, " headers {:?} {names} {contents}", headers.ends).unwrap();
+        }
         self.note("emit", text)
     }
 
@@ -319,6 +325,7 @@ pub(crate) const KEYED: Batch<'static> = Batch {
         data: b"x",
     },
     times: &[10, i64::MIN, 12],
+    headers: None,
 };
 
 /// Two records, one with a null key.
@@ -336,6 +343,24 @@ pub(crate) const UNKEYED: Batch<'static> = Batch {
         data: b"xyz",
     },
     times: &[10, 11],
+    headers: None,
+};
+
+/// [`KEYED`] with headers: two of one name and a nameless one at the first record, none at the second, one at the third.
+pub(crate) const HEADED: Batch<'static> = Batch {
+    headers: Some(HeadersRef {
+        ends: &[3, 3, 4],
+        names: ColumnRef {
+            offsets: &[0, 1, 2, 2, 3],
+            data: b"nnm",
+        },
+        contents: NullableRef {
+            present: &[1, 0, 1, 1],
+            offsets: &[0, 2, 2, 2, 5],
+            data: b"12345",
+        },
+    }),
+    ..KEYED
 };
 
 /// Two timers of the keys `a` and `b`, one with a namespace.

@@ -247,12 +247,12 @@ fn records(page: &mut Page<'_>, status: &Status) {
         ),
         (
             "weir_bytes_in_total",
-            "Bytes of keys and values that came in.",
+            "Bytes of keys, values and headers that came in.",
             |node| node.bytes_in,
         ),
         (
             "weir_bytes_out_total",
-            "Bytes of keys and values that went out; for a sink, that it wrote.",
+            "Bytes of keys, values and headers that went out; for a sink, that it wrote.",
             |node| node.bytes_out,
         ),
         (

@@ -165,9 +165,9 @@ pub struct Node {
     pub records_in: u64,
     /// Records that went out; for a sink, that it wrote.
     pub records_out: u64,
-    /// Bytes of keys and values that came in.
+    /// Bytes of keys, values and headers that came in.
     pub bytes_in: u64,
-    /// Bytes of keys and values that went out; for a sink, that it wrote.
+    /// Bytes of keys, values and headers that went out; for a sink, that it wrote.
     pub bytes_out: u64,
     /// Records in a second.
     pub in_rate: f64,

@@ -57,9 +57,9 @@ counters! {
     records_in, add_records_in;
     /// Records that went out, dead letters aside.
     records_out, add_records_out;
-    /// Bytes of keys and values that came in.
+    /// Bytes of keys, values and headers that came in.
     bytes_in, add_bytes_in;
-    /// Bytes of keys and values that went out.
+    /// Bytes of keys, values and headers that went out.
     bytes_out, add_bytes_out;
     /// Records that a sink wrote.
     written, add_written;

@@ -2,12 +2,14 @@
 
 use super::{Emit, Error, Progress, Reader};
 use crate::batch::Origin;
+use crate::headers::Header;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) split: u32,
     pub(super) key: Option<String>,
     pub(super) value: Vec<u8>,
+    pub(super) headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     pub(super) time: i64,
     pub(super) origin: Option<(u32, u64)>,
 }
@@ -59,10 +61,26 @@ impl Emit for Collected {
         time: i64,
         origin: Origin,
     ) {
+        let none = &mut std::iter::empty();
+        self.record_with_headers(split, key, value, none, time, origin);
+    }
+
+    fn record_with_headers(
+        &mut self,
+        split: u32,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &mut dyn Iterator<Item = Header<'_>>,
+        time: i64,
+        origin: Origin,
+    ) {
         self.rows.push(Row {
             split,
             key: key.map(|key| String::from_utf8(key.to_vec()).unwrap()),
             value: value.unwrap().to_vec(),
+            headers: headers
+                .map(|(name, contents)| (name.to_vec(), contents.map(<[u8]>::to_vec)))
+                .collect(),
             time,
             origin: origin.split_and_place(),
         });

@@ -6,6 +6,7 @@
 //! each goes on from its position. A source that watches directories finds further ones while it runs.
 
 use crate::batch::Origin;
+use crate::headers::Header;
 use crate::job::model::{self, SourceConnector};
 
 mod assign;
@@ -60,12 +61,22 @@ pub enum Progress {
 /// Where a reader puts what it reads. Implemented by the source subtask, which routes, builds batches, tracks timestamps
 /// for watermarks and counts.
 pub trait Emit {
-    /// A record of split number `split`.
+    /// A record of split number `split`, of a source whose records have no headers.
     fn record(
         &mut self,
         split: u32,
         key: Option<&[u8]>,
         value: Option<&[u8]>,
+        time: i64,
+        origin: Origin,
+    );
+    /// A record of split number `split` with `headers`, which are read once; there may be none.
+    fn record_with_headers(
+        &mut self,
+        split: u32,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &mut dyn Iterator<Item = Header<'_>>,
         time: i64,
         origin: Origin,
     );

@@ -109,7 +109,7 @@ impl Chain {
     pub fn records(&mut self, at: usize, input: u32, batch: Batch) -> Result<(), Error> {
         let counters = &self.counters[at];
         counters.add_records_in(batch.len() as u64);
-        counters.add_bytes_in(batch.data_bytes());
+        counters.add_bytes_in(batch.data_bytes() as u64);
         match &mut self.nodes[at] {
             ChainNode::Sink(sink) => {
                 let began = clock::now();
@@ -139,7 +139,7 @@ impl Chain {
         for (port, batch) in std::mem::take(&mut operator.environment().produced) {
             if port < dead_letters {
                 self.counters[at].add_records_out(batch.len() as u64);
-                self.counters[at].add_bytes_out(batch.data_bytes());
+                self.counters[at].add_bytes_out(batch.data_bytes() as u64);
             }
             for piece in batch.pieces() {
                 self.route(at, port, piece)?;

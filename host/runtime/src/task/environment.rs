@@ -11,6 +11,7 @@ use weir_state::{Firing, KeyDictionary, KeyedState};
 
 use crate::batch::{Batch, Bytes, NO_TIME, Origin, hash_of};
 use crate::clock;
+use crate::headers::Headers;
 
 /// The rows that a call's output may name as origins.
 #[derive(Default)]
@@ -102,6 +103,19 @@ fn bytes(column: Nullable) -> Bytes {
     }
 }
 
+fn headers_of(headers: weir_operator::Headers) -> Headers {
+    let names = headers.names;
+    Headers {
+        ends: headers.ends,
+        names: Bytes {
+            present: Vec::new(),
+            offsets: names.offsets,
+            data: names.data,
+        },
+        contents: bytes(headers.contents),
+    }
+}
+
 fn is_identity(origins: &[u32], rows: usize) -> bool {
     origins.len() == rows
         && origins
@@ -172,6 +186,15 @@ fn inherit(rows: Rows, from: &CallRows, keyless: bool) -> Batch {
         (None, CallRows::Timers(firing)) => pick(&firing.times, &rows.origins),
         (None, CallRows::Nothing) => vec![NO_TIME; count],
     };
+    let headers = match (rows.headers, from) {
+        (Some(headers), _) => headers_of(headers).into_column(),
+        (None, CallRows::Records(batch)) => match &batch.headers {
+            Some(headers) if is_identity(&rows.origins, headers.rows()) => Some(headers.clone()),
+            Some(headers) => headers.gather(&rows.origins).into_column(),
+            None => None,
+        },
+        (None, _) => None,
+    };
     let origins = match from {
         CallRows::Records(batch) => pick(&batch.origins, &rows.origins),
         _ => vec![Origin::NONE; count],
@@ -182,6 +205,7 @@ fn inherit(rows: Rows, from: &CallRows, keyless: bool) -> Batch {
         values,
         times,
         origins,
+        headers,
     }
 }
 
@@ -367,3 +391,6 @@ impl Environment for OperatorEnvironment {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,7 @@ use super::environment::{CallRows, OperatorEnvironment};
 use crate::batch::{Batch, NO_TIME};
 use crate::checkpoint::OperatorSnapshot;
 use crate::clock::{self, ProcessingClock};
+use crate::headers::Headers;
 use crate::job::model::{ErrorPolicy, NullKey};
 use crate::memory::{self, StateAccount};
 use crate::metrics::{Counters, Origins};
@@ -193,6 +194,7 @@ impl OperatorNode {
                 index,
                 values: nullable(&batch.values),
                 times: &batch.times,
+                headers: batch.headers.as_deref().map(Headers::lent),
             },
             now,
         );

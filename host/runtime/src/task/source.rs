@@ -12,6 +12,7 @@ use crate::batch::{Batch, MAX_ROWS, NO_TIME, Origin, hash_of};
 use crate::channel::{Barrier, Closed, Element};
 use crate::clock;
 use crate::exchange::Exchange;
+use crate::headers::{Header, Headers};
 use crate::metrics::{Counters, Origins, Reading, Share, Waiting, Waits};
 use crate::source::{Emit, Progress, Reader};
 use crate::watermark::SplitWatermarks;
@@ -153,19 +154,22 @@ impl Port {
         port
     }
 
-    fn push(
+    fn push<'a>(
         &mut self,
         key: Option<&[u8]>,
         hash: u64,
         value: Option<&[u8]>,
+        headers: impl Iterator<Item = Header<'a>> + Clone,
         time: i64,
         origin: Origin,
     ) -> Result<(), Closed> {
         if !self.chained.is_empty() {
-            self.builder.push(key, hash, value, time, origin);
+            let headers = headers.clone();
+            self.builder
+                .push_with_headers(key, hash, value, headers, time, origin);
         }
         let mut exchanges = self.exchanges.iter_mut();
-        exchanges.try_for_each(|exchange| exchange.push(key, hash, value, time, origin))
+        exchanges.try_for_each(|to| to.push(key, hash, value, headers.clone(), time, origin))
     }
 
     /// Hands what lies in the builder to the chained nodes.
@@ -189,6 +193,8 @@ impl Port {
 struct Outlets {
     records: Port,
     dead_letters: Port,
+    /// Those of the record that is emitted, for each of the places that it goes to.
+    headers: Headers,
     watermarks: SplitWatermarks,
     origins: Arc<Origins>,
     /// Records this read may still emit.
@@ -214,6 +220,13 @@ impl Outlets {
         self.exchanges()
             .try_for_each(|exchange| exchange.control(element))
     }
+
+    fn seen(&mut self, split: u32, time: i64) {
+        if time != NO_TIME {
+            self.watermarks.seen(split, time);
+        }
+        self.emitted += 1;
+    }
 }
 
 impl Emit for Outlets {
@@ -225,12 +238,31 @@ impl Emit for Outlets {
         time: i64,
         origin: Origin,
     ) {
-        if time != NO_TIME {
-            self.watermarks.seen(split, time);
-        }
-        let hash = hash_of(key);
-        self.closed |= self.records.push(key, hash, value, time, origin).is_err();
-        self.emitted += 1;
+        self.seen(split, time);
+        let none = std::iter::empty();
+        let pushed = self
+            .records
+            .push(key, hash_of(key), value, none, time, origin);
+        self.closed |= pushed.is_err();
+    }
+
+    fn record_with_headers(
+        &mut self,
+        split: u32,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &mut dyn Iterator<Item = Header<'_>>,
+        time: i64,
+        origin: Origin,
+    ) {
+        self.seen(split, time);
+        self.headers.clear();
+        self.headers.push(headers);
+        let headers = self.headers.of(0);
+        let pushed = self
+            .records
+            .push(key, hash_of(key), value, headers, time, origin);
+        self.closed |= pushed.is_err();
     }
 
     fn skipped(&mut self, _split: u32) {
@@ -239,9 +271,10 @@ impl Emit for Outlets {
     }
 
     fn dead_letter(&mut self, _split: u32, value: &[u8], origin: Origin) {
+        let none = std::iter::empty();
         let pushed = self
             .dead_letters
-            .push(None, 0, Some(value), NO_TIME, origin);
+            .push(None, 0, Some(value), none, NO_TIME, origin);
         self.closed |= pushed.is_err();
         self.dead += 1;
         self.emitted += 1;
@@ -336,6 +369,7 @@ impl SourceTask {
             outlets: Outlets {
                 records: Port::new(outlets.records),
                 dead_letters: Port::new(outlets.dead_letters),
+                headers: Headers::default(),
                 watermarks,
                 origins: settings.origins,
                 allowance: 0,

@@ -65,6 +65,10 @@ impl Guest for Probe {
             "two-inputs-of-a-name" => {
                 description.inputs[1].name = description.inputs[0].name.clone()
             }
+            "headers" => description
+                .inputs
+                .iter_mut()
+                .for_each(|input| input.headers = true),
             "broadcast" => description.inputs[0].kind = InputKind::Broadcast,
             "large" => description.version = "9".repeat(2 << 20),
             _ => {
@@ -116,16 +120,14 @@ impl Guest for Probe {
                 Ok(())
             }
             Some("echo-all") => {
-                let (keys, values, times) =
-                    (Some(batch.keys), Some(batch.values), Some(batch.times));
                 emit(
                     1,
                     Rows {
                         origins: (0..rows).collect(),
-                        keys,
-                        values,
-                        times,
-                        headers: None,
+                        keys: Some(batch.keys),
+                        values: Some(batch.values),
+                        times: Some(batch.times),
+                        headers: batch.headers,
                     },
                 );
                 log(

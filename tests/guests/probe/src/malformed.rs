@@ -21,6 +21,7 @@ pub(crate) fn act(action: &str, call: &Call) {
         "state" => bad_state(how),
         "timers" => bad_timers(how),
         "emit" => emit_to(how, call),
+        "emit-headers" => emit_with_headers(how),
         "reject" => bad_reject(how, call),
         "shared-state" => bad_shared_state(how),
         other => panic!("there is no action `{other}`"),
@@ -214,20 +215,6 @@ fn emit_to(how: &str, call: &Call) {
                 ..rows(None, None)
             },
         ),
-        "headers" => {
-            let none = Headers {
-                ends: vec![0],
-                names: column(&[]),
-                contents: nullable(&[]),
-            };
-            emit(
-                0,
-                Rows {
-                    headers: Some(none),
-                    ..rows(None, None)
-                },
-            );
-        }
         "keys-of-kept" => emit(0, rows(own(), value())),
         "keys-of-absent" => emit(2, rows(own(), value())),
         "inherit" => emit(1, rows(None, None)),
@@ -338,6 +325,51 @@ fn emit_to(how: &str, call: &Call) {
         "moment-times" => emit(1, moment(own(), value(), None)),
         other => panic!("there is no defect `{other}`"),
     }
+}
+
+/// Rows that come from the first one, with headers.
+fn emit_with_headers(how: &str) {
+    let headers = |ends: &[u32], names, contents| Headers {
+        ends: ends.to_vec(),
+        names,
+        contents,
+    };
+    let one = || column(&["a"]);
+    let null = || nullable(&[None]);
+    let given = match how {
+        "proper" => headers(
+            &[0, 3],
+            column(&["a", "a", ""]),
+            nullable(&[Some("1"), None, Some("")]),
+        ),
+        "none" => headers(&[0, 0], column(&[]), nullable(&[])),
+        "ends-count" => headers(&[1], one(), null()),
+        "ends-decreasing" => headers(&[2, 1], one(), null()),
+        "ends-beyond" => headers(&[0, u32::MAX], one(), null()),
+        "ends-short" => headers(&[0, 0], one(), null()),
+        "names" => headers(&[0, 1], bad_column("decreasing"), null()),
+        "names-long" => headers(&[0, 1], bad_column("long"), null()),
+        "contents" => headers(&[0, 1], one(), bad_nullable("null-with-bytes")),
+        "contents-count" => headers(&[0, 1], one(), nullable(&[])),
+        "contents-long" => headers(&[0, 1], one(), bad_nullable("long")),
+        // Empty ones, which count all the same.
+        "flood" => headers(
+            &[0, 8 << 10],
+            column(&[""; 8 << 10]),
+            nullable(&[None; 8 << 10]),
+        ),
+        other => panic!("there is no defect `{other}`"),
+    };
+    emit(
+        0,
+        Rows {
+            origins: vec![0, 0],
+            keys: None,
+            values: Some(nullable(&[None, None])),
+            times: None,
+            headers: Some(given),
+        },
+    );
 }
 
 fn bad_reject(how: &str, call: &Call) {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use weir::batch::Origin;
+use weir::headers::Header;
 use weir::source::{self, Emit, Progress};
 
 use crate::{Outcome, child};
@@ -24,6 +25,17 @@ impl Emit for Count {
         };
         *count += 1;
         self.bytes += value.map_or(0, <[u8]>::len) + count.to_le_bytes().len();
+    }
+    fn record_with_headers(
+        &mut self,
+        split: u32,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        _: &mut dyn Iterator<Item = Header<'_>>,
+        time: i64,
+        origin: Origin,
+    ) {
+        self.record(split, key, value, time, origin);
     }
     fn skipped(&mut self, _: u32) {}
     fn dead_letter(&mut self, _: u32, _: &[u8], _: Origin) {}

@@ -17,6 +17,7 @@ use crate::attempt;
 use crate::batch::{Batch, Bytes, END_OF_TIME, NO_TIME, Origin, hash_of};
 use crate::clock;
 use crate::diagnostic::{Diagnostic, ExitCode};
+use crate::headers::Headers;
 use crate::task::environment::{CallRows, OperatorEnvironment};
 
 /// Key groups: there is one subtask, so any number does.
@@ -196,6 +197,7 @@ impl Trial {
                 index: if keyed { &[0] } else { &[] },
                 values: nullable(&batch.values),
                 times: &batch.times,
+                headers: batch.headers.as_deref().map(Headers::lent),
             },
             now,
         );

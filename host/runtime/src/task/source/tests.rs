@@ -55,6 +55,20 @@ fn task_over(
     outlets: SourceOutlets,
     counters: Arc<Counters>,
 ) -> (SourceTask, Arc<SourceControl>) {
+    task_reading(
+        Box::new(Numbers { next: 0, until }),
+        rate,
+        outlets,
+        counters,
+    )
+}
+
+fn task_reading(
+    reader: Box<dyn Reader>,
+    rate: Option<f64>,
+    outlets: SourceOutlets,
+    counters: Arc<Counters>,
+) -> (SourceTask, Arc<SourceControl>) {
     let control = Arc::new(SourceControl::default());
     let settings = SourceSettings {
         id: "s".into(),
@@ -66,7 +80,7 @@ fn task_over(
     };
     let task = SourceTask::new(
         settings,
-        Box::new(Numbers { next: 0, until }),
+        reader,
         outlets,
         control.clone(),
         counters,
@@ -232,4 +246,81 @@ fn the_end_holds_what_chained_nodes_did_with_the_last_record() {
         }
     }
     assert_eq!(counters.written(), 3_000);
+}
+
+const HEADERS: &[Header<'_>] = &[
+    (b"trace", Some(b"\0\xff")),
+    (b"trace", Some(b"")),
+    (b"trace", None),
+    (b"", Some(b"x")),
+];
+
+/// Reads records with headers, with none of a source that has some, and of one that knows none, in turn.
+struct Headed(u64);
+
+impl Reader for Headed {
+    fn read(&mut self, emit: &mut dyn Emit) -> Result<Progress, ReadError> {
+        for place in 0..self.0 {
+            let key = [place as u8];
+            let (key, origin) = (Some(&key[..]), Origin::new(0, place));
+            match place % 3 {
+                0 => {
+                    let headers = &mut HEADERS.iter().copied();
+                    emit.record_with_headers(0, key, None, headers, 1, origin);
+                }
+                1 => {
+                    let none = &mut std::iter::empty();
+                    emit.record_with_headers(0, key, None, none, 2, origin);
+                }
+                _ => emit.record(0, key, None, 3, origin),
+            }
+        }
+        Ok(Progress::Ended)
+    }
+
+    fn splits(&self) -> Vec<SplitState> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn headers_go_to_every_place_that_their_record_goes_to() {
+    let counters = Arc::new(Counters::default());
+    let exchange = |kind, targets| {
+        let inboxes: Vec<_> = (0..targets).map(|_| inbox(1)).collect();
+        let (inboxes, senders): (Vec<_>, Vec<_>) = inboxes.into_iter().unzip();
+        let senders = senders.into_iter().flatten().collect();
+        (Outlet::Exchange(Exchange::new(kind, 128, senders)), inboxes)
+    };
+    let (forward, mut inboxes) = exchange(Kind::Forward, 1);
+    let (by_key, others) = exchange(Kind::ByKey, 2);
+    let outlets = SourceOutlets {
+        records: vec![forward, by_key],
+        dead_letters: Vec::new(),
+        chain: chain(Vec::new(), &counters),
+    };
+    let (mut task, _control) = task_reading(Box::new(Headed(30)), None, outlets, counters);
+    assert!(matches!(task.step(), Ok(Step::Ended(_))));
+    inboxes.extend(others);
+    let mut rows = Vec::new();
+    for inbox in &mut inboxes {
+        let before = rows.len();
+        for element in received(inbox) {
+            let Element::Batch(batch) = element else {
+                continue;
+            };
+            for row in 0..batch.len() {
+                let headers: Vec<Header<'_>> = batch.headers_of(row).collect();
+                let (_, place) = batch.origins[row].split_and_place().expect("it has one");
+                let expected = if place % 3 == 0 { HEADERS } else { &[] };
+                assert_eq!(headers, expected, "record {place}");
+                assert_eq!(batch.times[row], 1 + (place % 3) as i64);
+                rows.push(place);
+            }
+        }
+        assert!(rows.len() > before, "every inbox got some");
+    }
+    rows.sort();
+    let twice = (0..30).flat_map(|place| [place, place]);
+    assert_eq!(rows, twice.collect::<Vec<_>>());
 }
