@@ -8,6 +8,7 @@
 pub mod align;
 pub mod attempt;
 pub mod batch;
+pub mod cancel;
 pub mod channel;
 pub mod checkpoint;
 pub mod cli;

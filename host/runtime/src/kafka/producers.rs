@@ -1,0 +1,786 @@
+//! Producers: librdkafka's, with deliveries that are counted for whoever sent them, and the pair that carries a job's transactions.
+//!
+//! A [`Producer`] may be shared by many sink subtasks. Each has a [`Sender`] of its own, which waits while the producer's queue is full
+//! (that is backpressure), counts what it sent, and at a barrier waits until so much was acknowledged ([`Sender::settle`]). A
+//! record that could not be delivered is the sender's next error: nothing is lost unnoticed. A thread of the producer's own serves
+//! its events, so that deliveries are counted, and a fenced producer noticed, while nobody sends.
+//!
+//! Commits follow one rule: after [`Producer::commit`] has returned anything but `Ok` the producer is of no use any more. It has
+//! asked the broker for something and does not know what became of it; a copy of that request may still arrive and end the next
+//! transaction of the same producer. Only `init_transactions` of a new producer with the same id puts an end to that, and that is
+//! how [`Producer::transactional`] begins.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientConfig;
+use rdkafka::ClientContext;
+use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{DeliveryResult, Message, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
+
+use super::{Context, Error, client};
+use crate::cancel::Cancel;
+use crate::clock;
+use crate::job::model::{KafkaCompression, KafkaConnection};
+
+/// How long a record waits for company before it is sent.
+const LINGER: Duration = Duration::from_millis(5);
+
+/// Bytes of a batch, unless a topic takes less.
+const BATCH_BYTES: u64 = 1_000_000;
+
+/// A request of a transactional producer that was not answered in this time is in doubt. Commits take milliseconds.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A commit that took longer was retried, or may have been.
+const CLEAN_COMMIT: Duration = Duration::from_secs(1);
+
+/// `init_transactions` is asked for in pieces of this length, so that somebody can call it off.
+const INIT_SLICE: Duration = Duration::from_millis(500);
+
+/// How long the thread that serves events looks at a time: how long it takes to end.
+const SERVE: Duration = Duration::from_millis(50);
+
+/// How long a sender sleeps before it tries a full queue again. The queue holds far more than is sent in this time.
+const FULL_QUEUE_WAIT: Duration = Duration::from_millis(1);
+
+/// How often somebody who waits for deliveries looks whether waiting has become pointless.
+const SETTLE_WAIT: Duration = Duration::from_millis(20);
+
+/// Nobody waits.
+const NOBODY: u64 = u64::MAX;
+
+/// Settings of a producer beside its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerSettings {
+    /// Bytes that its queue may hold; more than that waits. See [`queue_bytes`].
+    pub queue_bytes: u64,
+    /// A record that was not acknowledged for so long is not delivered.
+    pub delivery_timeout: Duration,
+    /// How batches are compressed.
+    pub compression: KafkaCompression,
+    /// The least that a topic of it takes as one batch (`max.message.bytes`): batches are not larger.
+    pub smallest_topic_limit: u64,
+    /// The most that a topic of it takes: no record is larger.
+    pub largest_topic_limit: u64,
+}
+
+/// Bytes for the queue of each of `producers` producers of a process that may use `memory` bytes: together a thirty-second of it,
+/// and each something that is worth sending.
+pub fn queue_bytes(memory: u64, producers: usize) -> u64 {
+    const LEAST: u64 = 2 << 20;
+    const MOST: u64 = 256 << 20;
+    (memory / 32 / producers.max(1) as u64).clamp(LEAST, MOST)
+}
+
+/// A record to send.
+#[derive(Debug)]
+pub struct Record<'a> {
+    /// The topic.
+    pub topic: &'a str,
+    /// The partition; `None`: by the key as the Java client does, any for a null key.
+    pub partition: Option<i32>,
+    /// The key. Null and empty are different.
+    pub key: Option<&'a [u8]>,
+    /// The value. Null and empty are different.
+    pub value: Option<&'a [u8]>,
+    /// Milliseconds since the epoch, above 0; `None`: the time of sending.
+    pub timestamp: Option<i64>,
+    /// Headers; `None` where there are none.
+    pub headers: Option<OwnedHeaders>,
+}
+
+/// Why a record was not sent or not delivered. But for the first, nothing that was sent since the last [`Sender::settle`] can be
+/// relied on.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    /// The attempt is being cancelled.
+    #[error("cancelled")]
+    Closed,
+    /// Another producer with the same transactional id was initialized, or the broker ended the transaction because it was open for
+    /// too long.
+    #[error("the broker has shut this producer out: {0}")]
+    Fenced(String),
+    /// A record could not be delivered.
+    #[error("topic `{topic}` partition {partition}: {reason}")]
+    Undelivered {
+        /// Its topic.
+        topic: String,
+        /// Its partition, -1 if it had none yet.
+        partition: i32,
+        /// Why.
+        reason: String,
+        /// As librdkafka numbers it.
+        code: RDKafkaErrorCode,
+    },
+    /// Deliveries were not reported in time.
+    #[error(
+        "{waiting} records were not acknowledged within {} s{}",
+        .patience.as_secs(),
+        .trouble.as_deref().map(|trouble| format!(" ({trouble})")).unwrap_or_default()
+    )]
+    Unacknowledged {
+        /// How many are left.
+        waiting: u64,
+        /// How long was waited.
+        patience: Duration,
+        /// The last that was heard of the connection.
+        trouble: Option<String>,
+    },
+    /// The producer cannot go on.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+impl Failure {
+    /// Whether the broker does not permit it.
+    pub fn is_unauthorized(&self) -> bool {
+        matches!(self, Failure::Undelivered { code, .. } if unauthorized(*code))
+    }
+
+    /// Whether the same record would fail again on every try.
+    pub fn is_permanent(&self) -> bool {
+        use RDKafkaErrorCode as Code;
+        let Failure::Undelivered { code, .. } = self else {
+            return false;
+        };
+        let of_record = matches!(
+            code,
+            Code::MessageSizeTooLarge
+                | Code::InvalidTimestamp
+                | Code::InvalidRecord
+                | Code::UnknownPartition
+                | Code::PolicyViolation
+        );
+        of_record || unauthorized(*code)
+    }
+}
+
+/// Whether a code says that something is not permitted.
+pub(super) fn unauthorized(code: RDKafkaErrorCode) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        code,
+        Code::TopicAuthorizationFailed
+            | Code::GroupAuthorizationFailed
+            | Code::ClusterAuthorizationFailed
+            | Code::TransactionalIdAuthorizationFailed
+    )
+}
+
+fn fences(code: RDKafkaErrorCode) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        code,
+        Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch
+    )
+}
+
+/// Why a commit is not known to have happened. The producer must not be used again, whichever it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// The producer is shut out (see [`Failure::Fenced`]). Whether the commit happened before that is not known.
+    #[error("the broker has shut this producer out: {0}")]
+    Fenced(String),
+    /// The transaction is not committed and never will be: it had failed before it was to be committed.
+    #[error("the transaction had failed: {0}")]
+    NotCommitted(String),
+    /// Not known; or it was committed, but something went wrong on the way, and a copy of the request may still be on its way.
+    #[error("whether the transaction was committed is not certain: {0}")]
+    Unclear(String),
+}
+
+/// What a sender has been told of its deliveries. The sender counts what it sends; this is written by whoever serves the producer's
+/// events.
+#[derive(Debug)]
+struct Deliveries {
+    /// Good reports and bad ones.
+    reported: AtomicU64,
+    /// Whether there was a bad one.
+    failed: AtomicBool,
+    /// The first bad one.
+    first: Mutex<Option<Failure>>,
+    /// Somebody waits until so many are reported.
+    awaited: AtomicU64,
+    settled: Condvar,
+}
+
+impl Deliveries {
+    fn new() -> Deliveries {
+        Deliveries {
+            reported: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            first: Mutex::new(None),
+            awaited: AtomicU64::new(NOBODY),
+            settled: Condvar::new(),
+        }
+    }
+
+    fn first(&self) -> std::sync::MutexGuard<'_, Option<Failure>> {
+        // Set once as a whole: a panic leaves nothing half done.
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn report(&self, result: &DeliveryResult<'_>) {
+        if let Err((error, message)) = result {
+            let code = error
+                .rdkafka_error_code()
+                .unwrap_or(RDKafkaErrorCode::Unknown);
+            self.first().get_or_insert_with(|| Failure::Undelivered {
+                topic: message.topic().to_owned(),
+                partition: message.partition(),
+                reason: code.to_string(),
+                code,
+            });
+            self.failed.store(true, Ordering::Release);
+        }
+        let reported = self.reported.fetch_add(1, Ordering::SeqCst) + 1;
+        if reported == self.awaited.load(Ordering::SeqCst) {
+            // Under the lock, so that whoever has looked and is about to sleep is woken as well.
+            let _first = self.first();
+            self.settled.notify_all();
+        }
+    }
+}
+
+/// The context of a producer: passes reports on to the senders that they concern.
+struct Reports {
+    context: Context,
+    /// By the number that a sender's records carry.
+    senders: RwLock<Vec<Option<Arc<Deliveries>>>>,
+}
+
+impl ClientContext for Reports {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.context.log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.context.error(error, reason);
+    }
+}
+
+impl ProducerContext for Reports {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, sender: usize) {
+        let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Some(deliveries)) = senders.get(sender) {
+            deliveries.report(result);
+        }
+    }
+}
+
+struct Shared {
+    producer: BaseProducer<Reports>,
+    /// Who it is, for messages: its transactional id, or whose it is.
+    name: String,
+    /// It must not be used any more: dropped, or in doubt.
+    closed: AtomicBool,
+}
+
+impl Shared {
+    fn context(&self) -> &Context {
+        &self.producer.client().context().context
+    }
+
+    /// Why nothing can be sent any more, if that is so.
+    fn fatal(&self) -> Option<Failure> {
+        let (code, text) = self.producer.client().fatal_error()?;
+        Some(if fences(code) {
+            Failure::Fenced(text)
+        } else {
+            Failure::Unusable(text)
+        })
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.context().trouble().map(|(_, text)| text)
+    }
+}
+
+/// A producer. Dropping it drops what is queued, and ends what its senders wait for.
+pub struct Producer {
+    shared: Arc<Shared>,
+    /// Serves events until `closed`.
+    server: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Producer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Producer")
+            .field("name", &self.shared.name)
+            .finish_non_exhaustive()
+    }
+}
+
+fn millis(duration: Duration) -> String {
+    // What librdkafka takes at most.
+    duration.as_millis().min(2_147_483_647).to_string()
+}
+
+fn configured(
+    connection: &KafkaConnection,
+    settings: &ProducerSettings,
+    client_id: &str,
+) -> Result<ClientConfig, Error> {
+    /// What librdkafka allows for `message.max.bytes`.
+    const MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
+    let clamp = |bytes: u64| bytes.clamp(*MESSAGE_BYTES.start(), *MESSAGE_BYTES.end());
+    let compression = match settings.compression {
+        KafkaCompression::None => "none",
+        KafkaCompression::Gzip => "gzip",
+        KafkaCompression::Snappy => "snappy",
+        KafkaCompression::Lz4 => "lz4",
+        KafkaCompression::Zstd => "zstd",
+    };
+    let queue_kilobytes = (settings.queue_bytes / 1024).max(1);
+    let mut config = client::config(connection, client_id)?;
+    config
+        .set("acks", "all")
+        .set("enable.idempotence", "true")
+        .set("partitioner", "murmur2_random")
+        .set("compression.type", compression)
+        .set("message.timeout.ms", millis(settings.delivery_timeout))
+        // Bounded by bytes alone.
+        .set("queue.buffering.max.messages", "0")
+        .set("queue.buffering.max.kbytes", queue_kilobytes.to_string())
+        .set("statistics.interval.ms", "0");
+    let batch = clamp(settings.smallest_topic_limit).min(BATCH_BYTES);
+    let message = clamp(settings.largest_topic_limit);
+    default(
+        &mut config,
+        connection,
+        &["linger.ms", "queue.buffering.max.ms"],
+        millis(LINGER),
+    );
+    default(&mut config, connection, &["batch.size"], batch.to_string());
+    default(
+        &mut config,
+        connection,
+        &["message.max.bytes"],
+        message.to_string(),
+    );
+    Ok(config)
+}
+
+/// Sets what the job file may set as well, under any of `names`, and has not.
+fn default(config: &mut ClientConfig, connection: &KafkaConnection, names: &[&str], value: String) {
+    if !names
+        .iter()
+        .any(|name| connection.properties.contains_key(*name))
+    {
+        config.set(names[0], value);
+    }
+}
+
+impl Producer {
+    /// An idempotent producer without transactions, for the sink or part called `name`. It does not connect before it is used.
+    ///
+    /// # Errors
+    /// Settings that librdkafka does not take, a secret that cannot be read.
+    pub fn plain(
+        connection: &KafkaConnection,
+        settings: &ProducerSettings,
+        name: &str,
+    ) -> Result<Producer, Error> {
+        let config = configured(connection, settings, name)?;
+        Producer::create(&config, name)
+    }
+
+    /// A transactional producer with the id `id`, initialized: what another instance with this id had open is aborted, what it was
+    /// committing is completed, and it is shut out for good. The instance that this one follows in the same process must have been
+    /// dropped before, with all its senders. `timeout` is what the broker allows a transaction to last.
+    ///
+    /// Goes on trying for as long as `go_on` says so: a broker may be away, a coordinator may be moving.
+    ///
+    /// # Errors
+    /// As [`Producer::plain`]; the broker refuses, or `go_on` said no, with what was in the way last.
+    pub fn transactional(
+        connection: &KafkaConnection,
+        settings: &ProducerSettings,
+        id: &str,
+        timeout: Duration,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Producer, Error> {
+        let settings = ProducerSettings {
+            // librdkafka refuses a record that may outlive its transaction.
+            delivery_timeout: settings.delivery_timeout.min(timeout),
+            ..*settings
+        };
+        let mut config = configured(connection, &settings, id)?;
+        config
+            .set("transactional.id", id)
+            .set("transaction.timeout.ms", millis(timeout));
+        let request = millis(REQUEST_TIMEOUT.min(timeout));
+        default(&mut config, connection, &["socket.timeout.ms"], request);
+        let producer = Producer::create(&config, id)?;
+        producer.initialize(go_on)?;
+        Ok(producer)
+    }
+
+    fn create(config: &ClientConfig, name: &str) -> Result<Producer, Error> {
+        let reports = Reports {
+            context: Context::new(format!("producer `{name}`")),
+            senders: RwLock::default(),
+        };
+        let producer = BaseProducer::from_config_and_context(config, reports)
+            .map_err(|error| Error::client(name, &error))?;
+        let shared = Arc::new(Shared {
+            producer,
+            name: name.to_owned(),
+            closed: AtomicBool::new(false),
+        });
+        let served = shared.clone();
+        let server = std::thread::Builder::new()
+            .name("kafka-producer".into())
+            .spawn(move || {
+                while !served.closed.load(Ordering::Relaxed) {
+                    served.producer.poll(SERVE);
+                }
+            })
+            .map_err(|error| Error::thread(name, &error))?;
+        Ok(Producer {
+            shared,
+            server: Some(server),
+        })
+    }
+
+    fn initialize(&self, go_on: &dyn Fn() -> bool) -> Result<(), Error> {
+        loop {
+            let error = match self.shared.producer.init_transactions(INIT_SLICE) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let passing = matches!(&error, KafkaError::Transaction(error) if error.is_retriable());
+            if !passing || !go_on() {
+                let trouble = self.shared.trouble().filter(|_| passing);
+                return Err(Error::initialize(&self.shared.name, &error, trouble));
+            }
+        }
+    }
+
+    /// A line to this producer for one subtask, which gives up when `cancel` says so.
+    pub fn sender(&self, cancel: &Cancel) -> Sender {
+        let deliveries = Arc::new(Deliveries::new());
+        let reports = self.shared.producer.client().context();
+        let mut senders = reports
+            .senders
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let free = senders.iter().position(Option::is_none);
+        let number = free.unwrap_or_else(|| {
+            senders.push(None);
+            senders.len() - 1
+        });
+        senders[number] = Some(deliveries.clone());
+        drop(senders);
+        Sender {
+            shared: self.shared.clone(),
+            number,
+            deliveries,
+            sent: 0,
+            cancel: cancel.clone(),
+        }
+    }
+
+    /// Begins a transaction; it is open at the broker from its first record on. To be called after initialization and after each
+    /// commit, before anybody sends.
+    ///
+    /// # Errors
+    /// The producer is shut out or in doubt.
+    pub fn begin(&self) -> Result<(), Failure> {
+        self.usable()?;
+        self.shared
+            .producer
+            .begin_transaction()
+            .map_err(|error| self.failure(&error))
+    }
+
+    /// Commits the transaction. All that was sent in it must have been [settled](Sender::settle), and nobody may be sending.
+    ///
+    /// `Ok` means committed, and without anything on the way that could have left a copy of the request behind: no answer was
+    /// waited for in vain, no connection lost, and it took less than a second.
+    ///
+    /// # Errors
+    /// See [`CommitError`]; the producer refuses everything from then on.
+    pub fn commit(&self, patience: Duration) -> Result<(), CommitError> {
+        self.usable().map_err(|failure| match failure {
+            Failure::Fenced(text) => CommitError::Fenced(text),
+            other => CommitError::Unclear(other.to_string()),
+        })?;
+        let context = self.shared.context();
+        let (began, troubles) = (clock::now(), context.troubles());
+        let result = self.shared.producer.commit_transaction(patience);
+        self.hear_out();
+        let took = clock::now().saturating_duration_since(began);
+        let trouble =
+            (context.troubles() != troubles).then(|| self.shared.trouble().unwrap_or_default());
+        let clean = trouble.is_none() && took < CLEAN_COMMIT;
+        let outcome = judge(&result, clean, || {
+            let seconds = took.as_secs_f64();
+            match trouble {
+                Some(trouble) => {
+                    format!("after {seconds:.1} s, with trouble on the way: {trouble}")
+                }
+                None => format!("after {seconds:.1} s"),
+            }
+        });
+        if outcome.is_err() {
+            self.shared.closed.store(true, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// Waits until every event that has come in so far was looked at: the loss of a connection must be known before a commit is
+    /// called clean.
+    fn hear_out(&self) {
+        let until = clock::now() + SERVE;
+        while self.shared.producer.in_flight_count() > 0 && clock::now() < until {
+            self.shared.producer.poll(Duration::ZERO);
+        }
+    }
+
+    fn usable(&self) -> Result<(), Failure> {
+        if let Some(fatal) = self.shared.fatal() {
+            return Err(fatal);
+        }
+        if self.shared.closed.load(Ordering::Relaxed) {
+            let text = "a commit of this producer was in doubt; it must be initialized anew";
+            return Err(Failure::Unusable(text.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn failure(&self, error: &KafkaError) -> Failure {
+        self.shared
+            .fatal()
+            .unwrap_or_else(|| Failure::Unusable(error.to_string()))
+    }
+}
+
+/// What the result of a commit says.
+fn judge(
+    result: &Result<(), KafkaError>,
+    clean: bool,
+    circumstances: impl FnOnce() -> String,
+) -> Result<(), CommitError> {
+    let error = match result {
+        Ok(()) if clean => return Ok(()),
+        Ok(()) => {
+            let text = format!("the broker says that it was, {}", circumstances());
+            return Err(CommitError::Unclear(text));
+        }
+        Err(error) => error,
+    };
+    let text = error.to_string();
+    if error.rdkafka_error_code().is_some_and(fences) {
+        return Err(CommitError::Fenced(text));
+    }
+    // A transaction that has failed is not even asked to be committed. But one may fail while it waits for the answer.
+    let failed_before =
+        clean && matches!(error, KafkaError::Transaction(error) if error.txn_requires_abort());
+    if failed_before {
+        Err(CommitError::NotCommitted(text))
+    } else {
+        Err(CommitError::Unclear(format!("{text}, {}", circumstances())))
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Relaxed);
+        if let Some(server) = self.server.take() {
+            // It does nothing that could panic; and if it did, it is over.
+            let _ = server.join();
+        }
+        // Records that are still queued are dropped with librdkafka's own producer, which does not wait for the broker then.
+    }
+}
+
+/// A sink subtask's line to a [`Producer`].
+pub struct Sender {
+    shared: Arc<Shared>,
+    /// What its records carry.
+    number: usize,
+    deliveries: Arc<Deliveries>,
+    sent: u64,
+    cancel: Cancel,
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender")
+            .field("producer", &self.shared.name)
+            .field("sent", &self.sent)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sender {
+    /// Queues `record`. Waits while the queue is full.
+    ///
+    /// # Errors
+    /// Nothing more can be sent: one of this sender's records was not delivered, the producer is shut out or gone, or the attempt is
+    /// being cancelled.
+    pub fn send(&mut self, record: Record<'_>) -> Result<(), Failure> {
+        if self.deliveries.failed.load(Ordering::Acquire) {
+            return Err(self.first_failure());
+        }
+        let mut next = BaseRecord::<[u8], [u8], usize> {
+            topic: record.topic,
+            partition: record.partition,
+            payload: record.value,
+            key: record.key,
+            timestamp: record.timestamp,
+            headers: record.headers,
+            delivery_opaque: self.number,
+        };
+        loop {
+            match self.shared.producer.send(next) {
+                Ok(()) => {
+                    self.sent += 1;
+                    return Ok(());
+                }
+                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), returned)) => {
+                    next = returned;
+                    self.go_on()?;
+                    std::thread::sleep(FULL_QUEUE_WAIT);
+                }
+                Err((error, returned)) => {
+                    self.go_on()?;
+                    return Err(Failure::Undelivered {
+                        topic: returned.topic.to_owned(),
+                        partition: returned.partition.unwrap_or(-1),
+                        reason: error.to_string(),
+                        code: error
+                            .rdkafka_error_code()
+                            .unwrap_or(RDKafkaErrorCode::Unknown),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Waits until everything that was sent has been acknowledged.
+    ///
+    /// # Errors
+    /// As [`Sender::send`]; not all was within `patience`.
+    pub fn settle(&mut self, patience: Duration) -> Result<(), Failure> {
+        let until = clock::now().checked_add(patience);
+        let deliveries = self.deliveries.clone();
+        deliveries.awaited.store(self.sent, Ordering::SeqCst);
+        let settled = self.wait(&deliveries, until, patience);
+        deliveries.awaited.store(NOBODY, Ordering::SeqCst);
+        settled
+    }
+
+    fn wait(
+        &self,
+        deliveries: &Deliveries,
+        until: Option<Instant>,
+        patience: Duration,
+    ) -> Result<(), Failure> {
+        loop {
+            if deliveries.failed.load(Ordering::Acquire) {
+                return Err(self.first_failure());
+            }
+            let waiting = self.waiting();
+            if waiting == 0 {
+                return Ok(());
+            }
+            self.go_on()?;
+            if until.is_some_and(|until| clock::now() >= until) {
+                return Err(Failure::Unacknowledged {
+                    waiting,
+                    patience,
+                    trouble: self.shared.trouble(),
+                });
+            }
+            let first = deliveries.first();
+            if self.waiting() > 0 {
+                drop(deliveries.settled.wait_timeout(first, SETTLE_WAIT));
+            }
+        }
+    }
+
+    /// How many records were sent and not reported yet.
+    pub fn waiting(&self) -> u64 {
+        let reported = self.deliveries.reported.load(Ordering::SeqCst);
+        self.sent.saturating_sub(reported)
+    }
+
+    /// Whether waiting makes sense.
+    fn go_on(&self) -> Result<(), Failure> {
+        if self.cancel.is_cancelled() {
+            return Err(Failure::Closed);
+        }
+        if self.deliveries.failed.load(Ordering::Acquire) {
+            return Err(self.first_failure());
+        }
+        if let Some(fatal) = self.shared.fatal() {
+            return Err(fatal);
+        }
+        if self.shared.closed.load(Ordering::Relaxed) {
+            return Err(Failure::Closed);
+        }
+        Ok(())
+    }
+
+    /// Why the first record that failed did so: where the whole producer failed, that is the reason.
+    fn first_failure(&self) -> Failure {
+        let first = self.deliveries.first().clone();
+        self.shared
+            .fatal()
+            .or(first)
+            .unwrap_or_else(|| Failure::Unusable("a record was not delivered".to_owned()))
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        // Reports that are still to come must not reach whoever gets the number next.
+        if self.waiting() > 0 {
+            return;
+        }
+        let reports = self.shared.producer.client().context();
+        let mut senders = reports
+            .senders
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        senders[self.number] = None;
+    }
+}
+
+/// The two transactional producers of an attempt. They work in turn, so that what follows a barrier is sent while what precedes it
+/// is committed.
+#[derive(Debug)]
+pub struct Transactions {
+    producers: [Producer; 2],
+}
+
+impl Transactions {
+    /// Of two initialized producers, whose ids end in `-0` and `-1`.
+    pub fn new(even: Producer, odd: Producer) -> Transactions {
+        Transactions {
+            producers: [even, odd],
+        }
+    }
+
+    /// The producer whose transaction carries checkpoint `n`.
+    pub fn for_checkpoint(&self, n: u64) -> &Producer {
+        &self.producers[usize::from(n % 2 == 1)]
+    }
+
+    /// A line to both for one subtask: to the one for even checkpoints, and to the one for odd ones.
+    pub fn senders(&self, cancel: &Cancel) -> [Sender; 2] {
+        self.producers
+            .each_ref()
+            .map(|producer| producer.sender(cancel))
+    }
+}
