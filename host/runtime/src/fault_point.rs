@@ -45,6 +45,17 @@ pub fn pass(name: &'static str) {
     trigger::pass(name);
 }
 
+/// Passes the fault point `name` a moment from now, while the caller waits for somebody else to do what it has asked for.
+#[inline]
+pub fn pass_soon(name: &'static str) {
+    debug_assert!(ALL.contains(&name), "`{name}` is not a fault point");
+    #[cfg(feature = "fault-points")]
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        trigger::pass(name);
+    });
+}
+
 #[cfg(any(feature = "fault-points", test))]
 mod trigger {
     use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,8 +6,10 @@
 
 pub mod client;
 pub mod cluster;
+pub mod commits;
 mod error;
 mod ffi;
+pub mod producers;
 
 pub use client::Context;
 pub use cluster::{Cluster, Topic, TopicId};
