@@ -3,7 +3,8 @@
 //! SIGINT and SIGTERM ask for a clean stop, another one a second or more later ends the process at once. SIGUSR1 asks for a report of
 //! what every subtask does.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
@@ -28,14 +29,18 @@ const STOPPED_WITHOUT_CHECKPOINT: i32 = 6;
 
 /// Asks for a clean stop.
 #[derive(Clone, Debug)]
-pub struct Stopper(mpsc::Sender<Duration>);
+pub struct Stopper {
+    requests: mpsc::Sender<Duration>,
+    asked: Arc<AtomicBool>,
+}
 
 impl Stopper {
     /// Asks the job to take a last checkpoint and end, and to end without one when it did not come about `within` this. Of several
     /// requests the most impatient one counts.
     pub fn stop(&self, within: Duration) {
+        self.asked.store(true, Ordering::Relaxed);
         // The run is over already: nobody listens any more, and the process ends by itself.
-        let _ = self.0.send(within);
+        let _ = self.requests.send(within);
         let patience = within.saturating_add(PATIENCE);
         let hangs = move || {
             std::thread::sleep(patience);
@@ -60,6 +65,8 @@ pub struct Requests {
     pub stop: mpsc::Receiver<Duration>,
     /// Asks for one.
     pub stopper: Stopper,
+    /// Whether one was asked for: for whoever waits where nobody can take a request.
+    pub asked: Arc<AtomicBool>,
     /// Each asks for a report in the log.
     pub report: mpsc::Receiver<()>,
     /// Asks for one; kept so that the channel stays open where no signals are listened for.
@@ -68,10 +75,15 @@ pub struct Requests {
 
 impl Default for Requests {
     fn default() -> Self {
-        let ((stopper, stop), (reporter, report)) = (mpsc::channel(), mpsc::channel());
+        let ((requests, stop), (reporter, report)) = (mpsc::channel(), mpsc::channel());
+        let asked = Arc::new(AtomicBool::new(false));
         Requests {
             stop,
-            stopper: Stopper(stopper),
+            stopper: Stopper {
+                requests,
+                asked: asked.clone(),
+            },
+            asked,
             report,
             reporter,
         }

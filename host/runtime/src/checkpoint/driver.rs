@@ -204,6 +204,11 @@ impl Driver {
         })
     }
 
+    /// The job as it is for the attempts that follow: topics may have been created again.
+    pub fn identify(&mut self, identity: &Identity) {
+        self.identity.clone_from(identity);
+    }
+
     /// Where checkpoint storage is, for messages.
     pub fn location(&self) -> String {
         self.storage.location()

@@ -11,16 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::producers::{CommitError, Producer, ProducerSettings, Record, Sender, Transactions};
+use super::producers::{
+    COMMIT_TIMEOUT, CommitError, Producer, ProducerSettings, Record, Sender, Transactions,
+};
 use super::{Cluster, Error, Topic};
 use crate::cancel::Cancel;
 use crate::checkpoint::commit_point::MarkerFound;
 use crate::checkpoint::{KafkaPoint, Marker, Markers, Standing};
 use crate::job::model::{CheckpointSettings, Job, KafkaConnection, KafkaSink};
 use crate::{clock, fault_point, log};
-
-/// How long the commit of a transaction may take before it counts as unclear.
-pub const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Partitions of a commit topic that Weir creates. Jobs share them; while a transaction of one is being committed, or has been left open,
 /// starts of the others in its partition wait.
@@ -33,7 +32,9 @@ const REMINDER: Duration = Duration::from_secs(10);
 pub struct Commits {
     job: String,
     connection: KafkaConnection,
-    point: KafkaPoint,
+    topic: String,
+    ids: String,
+    point: Mutex<KafkaPoint>,
     settings: ProducerSettings,
     /// What the broker allows a transaction to last.
     timeout: Duration,
@@ -64,19 +65,18 @@ impl Commits {
         cluster: &Cluster,
         asked: Arc<AtomicBool>,
     ) -> Result<Commits, Error> {
-        let topic = commit_topic(cluster, &sink.commit_topic)?;
-        let name = job.name.as_str();
-        let point = KafkaPoint {
-            cluster: cluster.id().to_owned(),
-            topic: topic.name,
-            topic_id: topic.id.to_string(),
-            partition: partition_of(name, &topic.partitions),
-            ids: sink.transactional_id.clone(),
-        };
+        let (job, topic, ids) = (
+            job.name.as_str(),
+            &sink.commit_topic,
+            &sink.transactional_id,
+        );
+        let point = look_up(cluster, job, topic, ids)?;
         Ok(Commits {
-            job: name.to_owned(),
+            job: job.to_owned(),
             connection: sink.connection.clone(),
-            point,
+            topic: topic.clone(),
+            ids: ids.clone(),
+            point: Mutex::new(point),
             settings,
             timeout: sink.transaction_timeout(checkpoint),
             asked,
@@ -86,8 +86,21 @@ impl Commits {
     }
 
     /// Where commits are decided.
-    pub fn point(&self) -> &KafkaPoint {
-        &self.point
+    pub fn point(&self) -> KafkaPoint {
+        self.point
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Looks the commit topic up again, before another attempt: it may have been deleted and created again meanwhile.
+    ///
+    /// # Errors
+    /// As for [`Commits::open`].
+    pub fn look_again(&self, cluster: &Cluster) -> Result<(), Error> {
+        let point = look_up(cluster, &self.job, &self.topic, &self.ids)?;
+        *self.point.lock().unwrap_or_else(PoisonError::into_inner) = point;
+        Ok(())
     }
 
     /// The transactions of the attempt that was recovered last.
@@ -187,7 +200,7 @@ impl Markers for Commits {
         self.forget()?;
         for point in points {
             let producers = self.begin(point).map_err(io::Error::other)?;
-            if *point != self.point {
+            if *point != self.point() {
                 continue;
             }
             for producer in &producers {
@@ -218,7 +231,7 @@ impl Markers for Commits {
             .as_mut()
             .ok_or_else(|| io::Error::other("nothing was fenced before"))?;
         // The first records go with the next checkpoint, whichever producer that is: claims take the first one.
-        match Commits::commit_in(current, 0, &self.point, &self.job, marker) {
+        match Commits::commit_in(current, 0, &self.point(), &self.job, marker) {
             Ok(()) => Ok(Standing::Ours),
             Err(error) => {
                 // The producers begin anew, and what is committed is read again.
@@ -233,7 +246,7 @@ impl Markers for Commits {
     fn commit(&self, marker: &Marker) -> Result<(), String> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let current = current.as_mut().ok_or("its attempt is over")?;
-        Commits::commit_in(current, marker.n, &self.point, &self.job, marker)
+        Commits::commit_in(current, marker.n, &self.point(), &self.job, marker)
             .map_err(|error| error.to_string())
     }
 }
@@ -275,6 +288,18 @@ fn commit_topic(cluster: &Cluster, name: &str) -> Result<Topic, Error> {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Where the commits of `job` are decided.
+fn look_up(cluster: &Cluster, job: &str, topic: &str, ids: &str) -> Result<KafkaPoint, Error> {
+    let topic = commit_topic(cluster, topic)?;
+    Ok(KafkaPoint {
+        cluster: cluster.id().to_owned(),
+        topic: topic.name,
+        topic_id: topic.id.to_string(),
+        partition: partition_of(job, &topic.partitions),
+        ids: ids.to_owned(),
+    })
 }
 
 /// Which partition holds the markers of `job`.

@@ -9,6 +9,8 @@ mod counted;
 mod drift;
 mod failure;
 mod guarantee;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod outputs;
 mod own;
 mod restore;
@@ -45,6 +47,8 @@ use counted::CountedRestarts;
 use drift::Drift;
 use failure::Failure;
 pub use guarantee::Guarantee;
+#[cfg(feature = "kafka")]
+pub(crate) use kafka::check_kafka;
 use room::Room;
 pub use summary::Totals;
 use supervise::{Ended, Supervisor};
@@ -182,6 +186,7 @@ pub fn run(job: Job, options: &Options, requests: Requests) -> Result<Report, Re
         stop,
         stopper,
         report,
+        asked,
         ..
     } = requests;
     let control = Control::open(job.name.as_str(), place, &stopper, report)
@@ -189,7 +194,7 @@ pub fn run(job: Job, options: &Options, requests: Requests) -> Result<Report, Re
     let ended = on_display(
         job,
         options,
-        &stop,
+        (&stop, &asked),
         guarantee,
         &data_dir,
         &mut ownership,
@@ -208,7 +213,7 @@ pub fn run(job: Job, options: &Options, requests: Requests) -> Result<Report, Re
 fn on_display(
     job: Job,
     options: &Options,
-    stop: &mpsc::Receiver<Duration>,
+    (stop, asked): (&mpsc::Receiver<Duration>, &Arc<atomic::AtomicBool>),
     guarantee: Guarantee,
     data_dir: &Path,
     ownership: &mut Option<Ownership>,
@@ -238,14 +243,27 @@ fn on_display(
         blocking: guarantee.blocks(),
         memory: Arc::new(StateBudget::new(job.memory)),
         clock: Arc::new(ProcessingClock::new()),
+        #[cfg(feature = "kafka")]
+        kafka: Arc::default(),
         job,
     };
+    #[cfg(feature = "kafka")]
+    kafka::look_up(&mut blueprint, &guarantee, true)?;
     let Some(ownership) = ownership.as_mut().filter(|_| guarantee.checkpoints()) else {
         return volatile(blueprint, &guarantee, options, stop, board);
     };
     board.takes_checkpoints();
     let settings = blueprint.job.checkpoint.clone().unwrap_or_default();
-    let (mut driver, identity) = own::storage(&blueprint, &settings, options, data_dir, ownership)?;
+    #[cfg(feature = "kafka")]
+    let (mut commits, decided) = {
+        let commits = kafka::commits(&blueprint, None, asked)?;
+        let decided = kafka::decided(&blueprint, commits.as_ref());
+        (commits, decided)
+    };
+    #[cfg(not(feature = "kafka"))]
+    let decided = own::Decided::default();
+    let (mut driver, mut identity) =
+        own::storage(&blueprint, &settings, options, data_dir, ownership, decided)?;
     let strategy = if guarantee.restarts() {
         blueprint.job.restart.clone()
     } else {
@@ -262,14 +280,29 @@ fn on_display(
         }
         board.stage(Stage::Recovering);
         let resume_clock = attempts == 0 && !options.accept_clock;
-        let begun = recover(
-            &mut driver,
-            &identity,
-            &mut blueprint,
-            &guarantee,
-            board,
-            resume_clock,
-        );
+        let mut ready = Ok(());
+        #[cfg(feature = "kafka")]
+        if attempts > 0 {
+            // Topics may have been changed, or be gone, and producers would create them.
+            ready = kafka::look_up(&mut blueprint, &guarantee, false).and_then(|()| {
+                commits = kafka::commits(&blueprint, commits.as_ref(), asked)?;
+                let decided = kafka::decided(&blueprint, commits.as_ref());
+                identity.commit_point = decided.commit_point;
+                identity.topics = decided.topics;
+                driver.identify(&identity);
+                Ok(())
+            });
+        }
+        let begun = ready.and_then(|()| {
+            recover(
+                &mut driver,
+                &identity,
+                &mut blueprint,
+                &guarantee,
+                board,
+                resume_clock,
+            )
+        });
         attempts += 1;
         let failure = match begun {
             // At the first start whoever started it should know at once; later it may come back.
@@ -278,7 +311,13 @@ fn on_display(
             }
             Err(refused) => return Err(refused),
             Ok(Begun::Finished(report)) => return Ok(report),
-            Ok(Begun::Attempt(beginning, setup)) => {
+            #[cfg_attr(not(feature = "kafka"), expect(unused_mut))]
+            Ok(Begun::Attempt(mut beginning, setup)) => {
+                #[cfg(feature = "kafka")]
+                {
+                    let commits = commits.as_ref();
+                    beginning.0.transactions = commits.and_then(|commits| commits.transactions());
+                }
                 // Each attempt's sources begin unpaused.
                 let mut room = Room::new(watched.clone(), settings.reserve);
                 let supervisor = Supervisor {
@@ -358,6 +397,8 @@ fn volatile(
         next_n: 1,
         manifest: None,
         splits,
+        #[cfg(feature = "kafka")]
+        transactions: None,
     };
     let mut progress = Progress::new(options.progress);
     let mut restarts = CountedRestarts::none();
@@ -491,6 +532,8 @@ fn recover(
         next_n: recovered.next_n,
         manifest: recovered.manifest,
         splits,
+        #[cfg(feature = "kafka")]
+        transactions: None,
     };
     Ok(Begun::Attempt(Box::new((beginning, origins)), setup))
 }

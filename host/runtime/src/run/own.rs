@@ -6,14 +6,25 @@ use std::sync::Arc;
 
 use super::{Options, Refused, outputs};
 use crate::attempt::Blueprint;
-use crate::checkpoint::manifest::{Identity, SinkEntry};
+use crate::checkpoint::manifest::{Identity, SinkEntry, TopicEntry};
 use crate::checkpoint::{
     self, CheckpointStorage, CommitPoint, ComponentEntry, ComponentFiles, Driver, LocalDirectory,
-    Ownership, Refusal,
+    Markers, Ownership, Refusal,
 };
 use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::job::model::{CheckpointSettings, Job, SinkConnector};
 use crate::{log, start};
+
+/// Where the job's commits are decided, and which topics it writes.
+#[derive(Default)]
+pub(super) struct Decided {
+    /// The commit point.
+    pub(super) commit_point: CommitPoint,
+    /// The topics.
+    pub(super) topics: Vec<TopicEntry>,
+    /// What the driver needs of a commit point in Kafka.
+    pub(super) markers: Option<Arc<dyn Markers>>,
+}
 
 /// Creates the data directory and locks it. A job without checkpoints does without, if need be, and without a control socket then.
 pub(super) fn data_dir(
@@ -64,6 +75,7 @@ pub(super) fn storage(
     options: &Options,
     data_dir: &Path,
     ownership: &mut Ownership,
+    decided: Decided,
 ) -> Result<(Driver, Identity), Refused> {
     let job = &blueprint.job;
     let dir = start::checkpoint_dir(job, data_dir);
@@ -85,9 +97,9 @@ pub(super) fn storage(
     let identity = Identity {
         job: job.name.to_string(),
         max_parallelism: job.max_parallelism,
-        commit_point: CommitPoint::Storage,
+        commit_point: decided.commit_point,
         sinks: sinks.collect(),
-        topics: Vec::new(),
+        topics: decided.topics,
         components: components
             .map(|(operator, loaded)| {
                 let entry = ComponentEntry::of(&loaded.component, &loaded.description);
@@ -103,7 +115,7 @@ pub(super) fn storage(
     let driver = Driver::new(
         storage,
         Box::new(outputs::FileOutputs),
-        None,
+        decided.markers,
         identity.clone(),
         ComponentFiles::new(
             blueprint
