@@ -20,6 +20,8 @@ pub const ALL: &[&str] = &[
     // A checkpoint
     "mid-interval",
     "before-prepare",
+    "before-flush",
+    "after-prepare",
     "after-parts",
     "after-state",
     "after-manifest",

@@ -87,8 +87,11 @@ pub struct Problem {
     pub help: String,
 }
 
-/// Port of a source that carries dead letters. An operator's is the one behind its outputs.
+/// Port of a source that carries dead letters. An operator's is the one behind its outputs, a sink's the only one.
 pub const DEAD_LETTERS: usize = 1;
+
+/// Input of a sink that takes dead letters; what it is there for is its input 0.
+pub const DEAD_LETTER_INPUT: u32 = 1;
 
 struct Builder<'a> {
     job: &'a Job,
@@ -173,7 +176,8 @@ impl Builder<'_> {
                 role: Role::Sink(i),
                 parallelism: own.unwrap_or(parallelism),
                 inputs: Vec::new(),
-                outputs: Vec::new(),
+                // For dead letters.
+                outputs: vec![Vec::new()],
                 place: sink.place,
             });
         }
@@ -213,12 +217,13 @@ impl Builder<'_> {
             .operators
             .iter()
             .map(|operator| (&operator.id, &operator.on_error));
-        for (id, policy) in sources.chain(operators) {
+        let sinks = job.sinks.iter().map(|sink| (&sink.id, &sink.on_error));
+        for (id, policy) in sources.chain(operators).chain(sinks) {
             if let ErrorPolicy::DeadLetter(sink) = policy
                 && let (Some(from), Some(to)) = (self.node(id), self.node(sink))
             {
                 let port = self.nodes[from].outputs.len() - 1;
-                self.add_edge(from, port, to, 0, None);
+                self.add_edge(from, port, to, DEAD_LETTER_INPUT, None);
             }
         }
     }

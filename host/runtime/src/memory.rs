@@ -26,6 +26,7 @@ const UNKNOWN: u64 = 1 << 30;
 /// What state may take up, for all subtasks of a process together.
 #[derive(Debug)]
 pub struct StateBudget {
+    process: u64,
     limit: u64,
     used: AtomicU64,
 }
@@ -66,9 +67,15 @@ impl StateBudget {
         let memory =
             memory.unwrap_or_else(|| available(Path::new("/")).map_or(UNKNOWN, three_quarters));
         StateBudget {
+            process: memory,
             limit: three_quarters(memory),
             used: AtomicU64::new(0),
         }
+    }
+
+    /// Bytes that the process may use.
+    pub fn process(&self) -> u64 {
+        self.process
     }
 
     /// Bytes that state may take up.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_tests::host::Host;
-use weir_tests::soak::{Plan, soak};
+use weir_tests::soak::{Plan, points, soak};
 
 /// Kills unless told otherwise.
 const KILLS: u64 = 200;
@@ -41,8 +41,8 @@ fn run() -> Result<bool, String> {
     if tally.kills < kills {
         tally.failures.push(format!("only {} kills", tally.kills));
     }
-    for point in weir::fault_point::ALL {
-        if !tally.points.contains_key(*point) {
+    for point in points() {
+        if !tally.points.contains_key(point) {
             tally.failures.push(format!(
                 "fault point `{point}` never killed: nothing is known about it"
             ));

@@ -20,7 +20,7 @@ use crate::host::Host;
 use crate::random::Random;
 
 pub use job::{Kind, Reference};
-pub use scenario::{Manner, Scenario};
+pub use scenario::{Manner, Scenario, points};
 
 /// At most so many scenarios are added because the planned ones killed less often than was asked for.
 const EXTRA: usize = 40;
@@ -184,10 +184,10 @@ pub fn soak(host: &'static Host, dir: &Path, plan: &Plan) -> Tally {
         tally.kills,
         began.elapsed().as_secs_f64()
     );
-    for point in weir::fault_point::ALL {
+    for point in points() {
         eprintln!(
             "soak:   {:3} at {point}",
-            tally.points.get(*point).copied().unwrap_or_default()
+            tally.points.get(point).copied().unwrap_or_default()
         );
     }
     tally

@@ -1,7 +1,7 @@
 //! Nothing is lost or doubled by kills: a sample of `make soak`, one kill at each fault point among them.
 
 use weir_tests::host::Host;
-use weir_tests::soak::{Plan, soak};
+use weir_tests::soak::{Plan, points, soak};
 
 /// Fixed, so that a test run repeats the last one; the soak varies it.
 const SEED: u64 = 20_130_101;
@@ -14,9 +14,9 @@ fn kills_at_every_fault_point_and_at_random_lose_and_double_nothing() {
         .tempdir()
         .expect("a temporary directory");
     let tally = soak(host, dir.path(), &Plan::sample(SEED));
-    for point in weir::fault_point::ALL {
+    for point in points() {
         assert!(
-            tally.points.contains_key(*point),
+            tally.points.contains_key(point),
             "`{point}` never killed: {:?}",
             tally.failures
         );

@@ -14,12 +14,15 @@ use std::thread::JoinHandle;
 
 use weir_operator::{Component, Description, Limits};
 
+use crate::cancel::Cancel;
 use crate::channel::{Barrier, Closer};
 use crate::checkpoint::Manifest;
 use crate::checkpoint::state_file::StateFiles;
 use crate::clock::{self, ProcessingClock};
 use crate::graph::{Plan, Role};
 use crate::job::model::Job;
+#[cfg(feature = "kafka")]
+use crate::kafka;
 use crate::memory::StateBudget;
 use crate::metrics::{Meters, Origins};
 use crate::source::{self, SplitState};
@@ -72,6 +75,9 @@ pub struct Blueprint {
     pub memory: Arc<StateBudget>,
     /// Processing time.
     pub clock: Arc<ProcessingClock>,
+    /// What the job's Kafka sinks write to.
+    #[cfg(feature = "kafka")]
+    pub kafka: Arc<kafka::Outputs>,
 }
 
 /// Where an attempt begins.
@@ -86,6 +92,9 @@ pub struct Beginning {
     pub manifest: Option<Manifest>,
     /// All splits of each source, in the order of the job, as of the manifest or as found.
     pub splits: Vec<Vec<SplitState>>,
+    /// What carries the output of the job's exactly-once Kafka sinks, if it has any.
+    #[cfg(feature = "kafka")]
+    pub transactions: Option<Arc<kafka::Transactions>>,
 }
 
 /// A running attempt.
@@ -95,6 +104,7 @@ pub struct Attempt {
     /// What its tasks count and measure, by task.
     pub meters: Arc<Meters>,
     closers: Vec<Closer>,
+    cancel: Cancel,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -168,6 +178,7 @@ impl Attempt {
             sources: Vec::new(),
             meters: meters.clone(),
             closers: wiring.closers.clone(),
+            cancel: Cancel::default(),
             threads: Vec::new(),
         };
         for (c, chain) in plan.chains.iter().enumerate() {
@@ -189,6 +200,8 @@ impl Attempt {
                     origins: origins.clone(),
                     chain: c,
                     subtask,
+                    #[cfg(feature = "kafka")]
+                    cancel: attempt.cancel.clone(),
                 };
                 let (events, meters) = (events.clone(), meters.clone());
                 // The system cuts a thread's name to 15 bytes.
@@ -243,6 +256,7 @@ impl Attempt {
         for closer in &self.closers {
             closer.close();
         }
+        self.cancel.cancel();
     }
 }
 

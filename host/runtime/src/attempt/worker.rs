@@ -9,18 +9,23 @@ use weir_state::{KeyedState, Memory, RestoreFile, Schema};
 use super::wiring::Outlets;
 use super::{Beginning, Blueprint};
 use crate::batch::NO_TIME;
+#[cfg(feature = "kafka")]
+use crate::cancel::Cancel;
 use crate::channel::Inbox;
 use crate::checkpoint::StoredFile;
+use crate::decode::dead_letter::Form;
+use crate::fault_point;
 use crate::graph::{DEAD_LETTERS, Role};
 use crate::metrics::{Counters, Meters, Origins};
+use crate::sink::{self, Surroundings};
 use crate::source::{self, SplitState};
 use crate::task::Error;
-use crate::task::chain::{Chain, ChainNode, Outlet, SinkNode};
+use crate::task::chain::{Chain, ChainNode, Outlet};
 use crate::task::environment::OperatorEnvironment;
 use crate::task::node::OperatorNode;
 use crate::task::operator::OperatorTask;
+use crate::task::sink_node::{SinkNode, sink_error};
 use crate::task::source::{SourceControl, SourceOutlets, SourceSettings, SourceTask};
-use crate::{fault_point, sink};
 
 /// Builds a task on its own thread.
 pub(super) struct Worker {
@@ -32,6 +37,9 @@ pub(super) struct Worker {
     pub(super) origins: Arc<Origins>,
     pub(super) chain: usize,
     pub(super) subtask: u16,
+    /// Whether the attempt is being cancelled.
+    #[cfg(feature = "kafka")]
+    pub(super) cancel: Cancel,
 }
 
 impl Worker {
@@ -62,6 +70,7 @@ impl Worker {
         let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         let settings = SourceSettings {
             id: source.id.to_string(),
+            letter_form: Form::of(&self.blueprint.job, &source.on_error),
             out_of_order: source
                 .event_time
                 .as_ref()
@@ -119,7 +128,7 @@ impl Worker {
                     let counters = meter.counters.clone();
                     ChainNode::Operator(Box::new(self.operator(*node, i, outlets, counters)?))
                 }
-                Role::Sink(i) => ChainNode::Sink(Box::new(self.sink(i)?)),
+                Role::Sink(i) => ChainNode::Sink(Box::new(self.sink(i, outlets)?)),
                 Role::Source(_) => unreachable!("a source is the first of its chain"),
             });
         }
@@ -127,7 +136,7 @@ impl Worker {
         Ok(Chain::new(nodes, counters, stages, self.origins.clone()))
     }
 
-    fn sink(&self, i: usize) -> Result<SinkNode, Error> {
+    fn sink(&self, i: usize, outlets: Vec<Vec<Outlet>>) -> Result<SinkNode, Error> {
         let sink = &self.blueprint.job.sinks[i];
         let author = sink::Author {
             lineage: self.beginning.lineage.clone(),
@@ -135,15 +144,33 @@ impl Worker {
             subtask: self.subtask,
             next_n: self.beginning.next_n,
         };
-        let writer = sink::open(sink, author).map_err(|error| Error::Sink {
-            sink: sink.id.to_string(),
-            record: None,
-            error,
-        })?;
+        let surroundings = Surroundings {
+            #[cfg(feature = "kafka")]
+            kafka: self.kafka(i),
+            author,
+        };
+        let writer = sink::open(sink, surroundings)
+            .map_err(|error| sink_error(sink.id.as_str(), error, &self.origins))?;
         Ok(SinkNode {
             id: sink.id.to_string(),
             subtask: self.subtask,
             writer,
+            on_error: sink.on_error.clone(),
+            letter_form: Form::of(&self.blueprint.job, &sink.on_error),
+            faults_logged: 0,
+            outlets,
+        })
+    }
+
+    /// What sink `i` needs if it writes to Kafka.
+    #[cfg(feature = "kafka")]
+    fn kafka(&self, i: usize) -> Option<sink::KafkaSurroundings> {
+        let output = self.blueprint.kafka.sinks.get(i)?.as_ref()?;
+        let transactions = self.beginning.transactions.clone();
+        Some(sink::KafkaSurroundings {
+            output: output.clone(),
+            transactions: transactions.filter(|_| output.transactional),
+            cancel: self.cancel.clone(),
         })
     }
 
@@ -197,6 +224,7 @@ impl Worker {
                 .map(|timer| timer.name.clone())
                 .collect(),
             on_error: operator.on_error.clone(),
+            letter_form: Form::of(&self.blueprint.job, &operator.on_error),
             dead_letters: loaded.description.outputs.len(),
             faults_logged: 0,
             keyed: loaded

@@ -151,6 +151,10 @@ fn check_verb(args: &Check) -> ExitCode {
         match checked {
             Ok(checked) => {
                 start::warn_of_cache(checked.operators.iter().map(|loaded| &loaded.component));
+                #[cfg(feature = "kafka")]
+                if let Err(refused) = run::check_kafka(&job, &checked.plan) {
+                    return refuse(&refused.problems, refused.code);
+                }
                 said = start::outline(&job, &checked);
             }
             Err(problems) => return refuse(&problems, ExitCode::InvalidJob),

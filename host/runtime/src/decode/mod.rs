@@ -21,7 +21,7 @@ use crate::batch::{MAX_RECORD_BYTES, NO_TIME};
 use crate::job::model::{Format, KeySelector, Source, TimeFormat};
 
 mod csv;
-pub(crate) mod dead_letter;
+pub mod dead_letter;
 pub(crate) mod json;
 mod time;
 
@@ -178,6 +178,38 @@ impl Decoder {
                 .event_time
                 .as_ref()
                 .map(|event_time| event_time.format),
+            found: Vec::new(),
+            fields: Vec::new(),
+            text: String::new(),
+            key_bytes: Vec::new(),
+            value_bytes: Vec::new(),
+        })
+    }
+
+    /// What makes keys from JSON texts as a source with this selector does.
+    ///
+    /// # Errors
+    /// [`Error::Settings`] if a pointer is none, or there are too many.
+    pub fn of_key(selector: &KeySelector) -> Result<Decoder, Error> {
+        let (key, texts) = match selector {
+            KeySelector::Pointer(pointer) => (Key::One, std::slice::from_ref(pointer)),
+            KeySelector::Pointers(pointers) => (Key::Many(pointers.len()), &pointers[..]),
+        };
+        if texts.len() > json::MAX_POINTERS {
+            let count = texts.len();
+            return Err(Error::Settings(format!(
+                "{count} fields for the key, but at most {} are supported",
+                json::MAX_POINTERS
+            )));
+        }
+        let pointers = texts.iter().map(|text| json::Pointer::parse(text));
+        Ok(Decoder {
+            format: Format::Json,
+            pointers: pointers
+                .collect::<Result<_, _>>()
+                .map_err(Error::Settings)?,
+            key,
+            time: None,
             found: Vec::new(),
             fields: Vec::new(),
             text: String::new(),

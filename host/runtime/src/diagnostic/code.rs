@@ -160,6 +160,18 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0703", "a sink's directory cannot be used"),
     ("W0704", "staged output is not what was recorded"),
     ("W0705", "standard output was closed by its reader"),
+    (
+        "W0706",
+        "a record that a Kafka sink cannot write was set aside",
+    ),
+    ("W0707", "records could not be delivered to Kafka"),
+    ("W0708", "a topic that a sink writes to does not exist"),
+    (
+        "W0709",
+        "a transaction may not last as long as the job needs",
+    ),
+    ("W0710", "sinks that do not fit into one transaction"),
+    ("W0711", "a topic that may lose what was acknowledged"),
     ("W0801", "a project that cannot be created"),
     ("W0802", "a folder that is not an operator's project"),
     ("W0803", "the tools to build an operator are missing"),

@@ -161,7 +161,40 @@ sources: {s: {file: {paths: [x], format: json}, on_error: {dead_letter: bad}}}
 sinks: {good: {input: s, blackhole: {}}, bad: {blackhole: {}}}
 ");
     let plan = plan(&job, &[], 2).expect("it fits");
-    assert_eq!(edges(&plan), ["s.0 Forward+ good.0", "s.1 Forward+ bad.0"]);
+    assert_eq!(edges(&plan), ["s.0 Forward+ good.0", "s.1 Forward+ bad.1"]);
+}
+
+#[test]
+fn dead_letters_of_a_sink_reach_another_by_its_second_input() {
+    let job = job("
+sources: {s: {generator: {records: 10}}}
+sinks:
+  out: {input: s, kafka: {brokers: b:9092, topic: t}, on_error: {dead_letter: bad}}
+  bad: {file: {dir: o}, parallelism: 1}
+  more: {input: s, kafka: {brokers: b:9092, topic: u}, on_error: {dead_letter: beside}}
+  beside: {blackhole: {}}
+");
+    let plan = plan(&job, &[], 2).expect("it fits");
+    assert_eq!(
+        edges(&plan),
+        [
+            "s.0 Forward+ out.0",
+            "s.0 Forward+ more.0",
+            "out.0 Rebalance bad.1",
+            "more.0 Forward+ beside.1",
+        ]
+    );
+    // Each before what it feeds.
+    let chain: Vec<_> = plan.chains[0]
+        .nodes
+        .iter()
+        .map(|at| plan.nodes[*at].id.as_str())
+        .collect();
+    let at = |id| chain.iter().position(|node| *node == id);
+    assert!(
+        at("more") < at("beside") && at("beside").is_some(),
+        "{chain:?}"
+    );
 }
 
 #[test]

@@ -38,6 +38,8 @@ use crate::diagnostic::{Diagnostic, Location};
 use model::{Job, JobName, Place};
 use report::Report;
 
+#[cfg(feature = "kafka")]
+pub(crate) use print::kafka::agreed;
 pub use print::print_resolved;
 
 /// The version of the format that this release reads.

@@ -57,6 +57,8 @@ pub struct Topic {
     pub id: TopicId,
     /// Its partitions, ascending.
     pub partitions: Vec<i32>,
+    /// Replicas of the partition that has the fewest.
+    pub replicas: usize,
 }
 
 /// A connection to a cluster, to ask it things.
@@ -285,6 +287,7 @@ fn described_topic(topic: ffi::Described) -> Topic {
         name: topic.name,
         id: TopicId(topic.id),
         partitions,
+        replicas: topic.replicas,
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Described {
     /// Unless there is an error: its id, 128 bits as Kafka prints them (base64).
     pub(super) id: String,
     pub(super) partitions: Vec<i32>,
+    /// Replicas of the partition that has the fewest.
+    pub(super) replicas: usize,
     /// What the broker says of this topic.
     pub(super) error: Option<RDKafkaErrorCode>,
 }
@@ -142,6 +144,12 @@ unsafe fn describe(topic: *const rd::rd_kafka_TopicDescription_t) -> Described {
         };
         let mut count = 0;
         let partitions = rd::rd_kafka_TopicDescription_partitions(topic, &raw mut count);
+        let replicas = (0..count).map(|at| {
+            let mut replicas = 0;
+            rd::rd_kafka_TopicPartitionInfo_replicas(*partitions.add(at), &raw mut replicas);
+            replicas
+        });
+        let replicas = replicas.min().unwrap_or(0);
         let partitions =
             (0..count).map(|at| rd::rd_kafka_TopicPartitionInfo_partition(*partitions.add(at)));
         let ok = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR;
@@ -149,6 +157,7 @@ unsafe fn describe(topic: *const rd::rd_kafka_TopicDescription_t) -> Described {
             name: name.to_string_lossy().into_owned(),
             id,
             partitions: partitions.collect(),
+            replicas,
             error: (error != ok).then(|| error.into()),
         }
     }

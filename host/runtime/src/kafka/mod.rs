@@ -2,15 +2,21 @@
 //!
 //! The client is librdkafka, by the `rdkafka` crate. [`client`] makes its settings from a job file's and listens to its troubles,
 //! [`cluster`] looks up topics and settings of brokers without ever creating a data topic. What the crate does not wrap is in `ffi`,
-//! the only place here with unsafe code.
+//! the only place here with unsafe code. [`producers`] send and commit, [`preflight`] checks before a start what they will need, and
+//! hands it on as [`outputs`]; [`acls`] are the commands that grant what is not permitted.
 
+pub mod acls;
 pub mod client;
 pub mod cluster;
 pub mod commits;
 mod error;
 mod ffi;
+pub mod outputs;
+pub mod preflight;
 pub mod producers;
 
 pub use client::Context;
 pub use cluster::{Cluster, Topic, TopicId};
 pub use error::Error;
+pub use outputs::Outputs;
+pub use producers::Transactions;

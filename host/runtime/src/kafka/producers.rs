@@ -37,6 +37,9 @@ const BATCH_BYTES: u64 = 1_000_000;
 /// A request of a transactional producer that was not answered in this time is in doubt. Commits take milliseconds.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a commit may take before it is in doubt: what [`Producer::commit`] is to be given.
+pub const COMMIT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A commit that took longer was retried, or may have been.
 const CLEAN_COMMIT: Duration = Duration::from_secs(1);
 
@@ -341,6 +344,8 @@ fn configured(
     };
     let queue_kilobytes = (settings.queue_bytes / 1024).max(1);
     let mut config = client::config(connection, client_id)?;
+    // Is for consumers, and librdkafka warns of it.
+    config.remove("allow.auto.create.topics");
     config
         .set("acks", "all")
         .set("enable.idempotence", "true")
@@ -784,3 +789,6 @@ impl Transactions {
             .map(|producer| producer.sender(cancel))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -93,16 +93,26 @@ impl Failure {
             } => {
                 failure.permanent = matches!(
                     error,
-                    sink::Error::Value { .. } | sink::Error::Part(_) | sink::Error::Closed(_)
+                    sink::Error::Value { .. }
+                        | sink::Error::Part(_)
+                        | sink::Error::Closed(_)
+                        | sink::Error::Delivery {
+                            permanent: true,
+                            ..
+                        }
                 );
                 failure.position.clone_from(record);
                 let text = error.to_string();
+                let mut lines = text.lines();
+                let text = lines.next().unwrap_or_default();
                 let title = if text.contains(sink.as_str()) {
-                    text
+                    text.to_owned()
                 } else {
                     format!("sink `{sink}`: {text}")
                 };
-                with_record(Diagnostic::error(error.code(), title), record.as_deref())
+                let problem =
+                    with_record(Diagnostic::error(error.code(), title), record.as_deref());
+                lines.fold(problem, Diagnostic::note)
             }
             task::Error::State {
                 operator,

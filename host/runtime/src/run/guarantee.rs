@@ -18,7 +18,8 @@ pub struct Guarantee {
 impl Guarantee {
     /// The strongest delivery that the job's connectors can give, or the one asked for if that is weaker.
     ///
-    /// A job takes checkpoints if the file says so or if it writes files, which become visible with a checkpoint.
+    /// A job takes checkpoints if the file says so, if it writes files, which become visible with a checkpoint, or if it writes to
+    /// Kafka what it could read again.
     ///
     /// # Errors
     /// A delivery was asked for that a connector cannot give.
@@ -35,7 +36,11 @@ impl Guarantee {
             .sinks
             .iter()
             .any(|sink| matches!(sink.connector, SinkConnector::File { .. }));
-        let checkpoints = job.checkpoint.is_some() || files;
+        let kafka = job
+            .sinks
+            .iter()
+            .any(|sink| matches!(sink.connector, SinkConnector::Kafka(_)));
+        let checkpoints = job.checkpoint.is_some() || files || (kafka && stdin.is_none());
         let restarts = stdin.is_none();
         if let (Some(source), Some(sink), true) = (stdin, stdout, checkpoints) {
             let title = "checkpoints are of no use between standard input and standard output";
@@ -94,6 +99,11 @@ impl Guarantee {
         self.delivery != Delivery::AtLeastOnce
     }
 
+    /// Whether an effect is committed once, whatever is killed when.
+    pub fn is_exactly_once(&self) -> bool {
+        self.delivery == Delivery::ExactlyOnce
+    }
+
     /// Whether a failed attempt may be followed by another in this process: what was read of standard input is gone.
     pub fn restarts(&self) -> bool {
         self.restarts
@@ -141,6 +151,7 @@ mod tests {
     const STDIN: &str = "sources: {s: {stdin: {format: raw}}}\n";
     const FILES: &str = "sinks: {out: {input: s, file: {dir: o}}}\n";
     const STDOUT: &str = "sinks: {out: {input: s, stdout: {}}}\n";
+    const KAFKA: &str = "sinks: {out: {input: s, kafka: {brokers: b:9092, topic: t}}}\n";
     const CHECKPOINT: &str = "checkpoint: {interval: 1s}\n";
 
     #[test]
@@ -160,6 +171,14 @@ mod tests {
                 Delivery::AtLeastOnce,
                 true,
             ),
+            (format!("{MADE}{KAFKA}"), Delivery::ExactlyOnce, true),
+            (
+                format!("delivery: at-least-once\n{MADE}{KAFKA}"),
+                Delivery::AtLeastOnce,
+                true,
+            ),
+            // Nothing could be resumed, and nothing becomes visible by a checkpoint.
+            (format!("{STDIN}{KAFKA}"), Delivery::AtMostOnce, false),
         ];
         for (text, delivery, checkpoints) in cases {
             let guarantee = guarantee(&text).expect(&text);
@@ -184,6 +203,7 @@ mod tests {
             format!("{STDIN}{STDOUT}{CHECKPOINT}"),
             format!("delivery: at-least-once\n{MADE}{STDOUT}"),
             format!("delivery: at-most-once\n{MADE}{FILES}"),
+            format!("delivery: at-most-once\n{MADE}{KAFKA}"),
         ] {
             let problem = guarantee(&text).expect_err(&text);
             assert!(problem.help.is_some(), "{problem}");

@@ -9,6 +9,8 @@ mod counted;
 mod drift;
 mod failure;
 mod guarantee;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod outputs;
 mod own;
 mod restore;
@@ -45,6 +47,8 @@ use counted::CountedRestarts;
 use drift::Drift;
 use failure::Failure;
 pub use guarantee::Guarantee;
+#[cfg(feature = "kafka")]
+pub(crate) use kafka::check_kafka;
 use room::Room;
 pub use summary::Totals;
 use supervise::{Ended, Supervisor};
@@ -238,8 +242,12 @@ fn on_display(
         blocking: guarantee.blocks(),
         memory: Arc::new(StateBudget::new(job.memory)),
         clock: Arc::new(ProcessingClock::new()),
+        #[cfg(feature = "kafka")]
+        kafka: Arc::default(),
         job,
     };
+    #[cfg(feature = "kafka")]
+    kafka::look_up(&mut blueprint, &guarantee, true)?;
     let Some(ownership) = ownership.as_mut().filter(|_| guarantee.checkpoints()) else {
         return volatile(blueprint, &guarantee, options, stop, board);
     };
@@ -262,14 +270,22 @@ fn on_display(
         }
         board.stage(Stage::Recovering);
         let resume_clock = attempts == 0 && !options.accept_clock;
-        let begun = recover(
-            &mut driver,
-            &identity,
-            &mut blueprint,
-            &guarantee,
-            board,
-            resume_clock,
-        );
+        let mut ready = Ok(());
+        #[cfg(feature = "kafka")]
+        if attempts > 0 {
+            // Topics may have been changed, or be gone, and producers would create them.
+            ready = kafka::look_up(&mut blueprint, &guarantee, false);
+        }
+        let begun = ready.and_then(|()| {
+            recover(
+                &mut driver,
+                &identity,
+                &mut blueprint,
+                &guarantee,
+                board,
+                resume_clock,
+            )
+        });
         attempts += 1;
         let failure = match begun {
             // At the first start whoever started it should know at once; later it may come back.
@@ -358,6 +374,8 @@ fn volatile(
         next_n: 1,
         manifest: None,
         splits,
+        #[cfg(feature = "kafka")]
+        transactions: None,
     };
     let mut progress = Progress::new(options.progress);
     let mut restarts = CountedRestarts::none();
@@ -491,6 +509,8 @@ fn recover(
         next_n: recovered.next_n,
         manifest: recovered.manifest,
         splits,
+        #[cfg(feature = "kafka")]
+        transactions: None,
     };
     Ok(Begun::Attempt(Box::new((beginning, origins)), setup))
 }

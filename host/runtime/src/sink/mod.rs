@@ -14,12 +14,16 @@ mod blackhole;
 mod compress;
 mod csv;
 mod file;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod line;
 pub mod parts;
 mod stdout;
 
 pub use blackhole::Blackhole;
 pub use file::{FileSink, PartKind};
+#[cfg(feature = "kafka")]
+pub use kafka::{KafkaSurroundings, KafkaWriter};
 pub use stdout::StdoutSink;
 
 /// A part of a file sink's output, named by a manifest, under its hidden name.
@@ -65,6 +69,25 @@ pub struct Author {
     pub next_n: u64,
 }
 
+/// What a writer needs beside its sink's settings.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// Who writes.
+    pub author: Author,
+    /// What a Kafka sink needs; `None` for any other.
+    #[cfg(feature = "kafka")]
+    pub kafka: Option<KafkaSurroundings>,
+}
+
+/// A record that cannot be written the way the sink writes; others can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Its row in the batch.
+    pub row: usize,
+    /// Why, and the remedy.
+    pub what: String,
+}
+
 /// What a sink subtask has written so far, committed or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
@@ -101,6 +124,28 @@ pub enum Error {
     /// Staged or published output is not what was recorded: permanent, and output may be lost.
     #[error("{0}")]
     Part(String),
+    /// Records could not be delivered to Kafka.
+    #[error("sink `{sink}`: {what}")]
+    Delivery {
+        /// Id of the sink.
+        sink: String,
+        /// Why; may have several lines.
+        what: String,
+        /// Whether it would be the same on every try.
+        permanent: bool,
+    },
+    /// The cluster cannot be written to.
+    #[cfg(feature = "kafka")]
+    #[error("sink `{sink}`: {error}")]
+    Kafka {
+        /// Id of the sink.
+        sink: String,
+        /// Why.
+        error: crate::kafka::Error,
+    },
+    /// The attempt is being cancelled; not a failure of the sink.
+    #[error("cancelled")]
+    Cancelled,
     /// The reader of standard output has gone: permanent.
     #[error("sink `{0}`: standard output was closed by its reader, so the job cannot go on")]
     Closed(String),
@@ -115,6 +160,11 @@ impl Error {
             Error::Directory(_) => "W0703",
             Error::Part(_) => "W0704",
             Error::Closed(_) => "W0705",
+            Error::Delivery { .. } => "W0707",
+            #[cfg(feature = "kafka")]
+            Error::Kafka { error, .. } => error.code(),
+            // Never shown.
+            Error::Cancelled => "W0301",
         }
     }
 }
@@ -130,15 +180,19 @@ pub enum Writer {
     Stdout(StdoutSink),
     /// Nothing.
     Blackhole(Blackhole),
+    /// Kafka topics.
+    #[cfg(feature = "kafka")]
+    Kafka(Box<KafkaWriter>),
 }
 
 /// The writer of a subtask of `sink`. Nothing is created before the first record; see [`parts::check_dir`] for what to check at
 /// start.
 ///
 /// # Errors
-/// [`Error::Io`] if standard output is not open.
-pub fn open(sink: &model::Sink, author: Author) -> Result<Writer, Error> {
+/// [`Error::Io`] if standard output is not open, [`Error::Kafka`] if no producer can be made.
+pub fn open(sink: &model::Sink, surroundings: Surroundings) -> Result<Writer, Error> {
     let id = sink.id.as_str();
+    let author = surroundings.author;
     Ok(match &sink.connector {
         SinkConnector::File {
             dir,
@@ -154,6 +208,14 @@ pub fn open(sink: &model::Sink, author: Author) -> Result<Writer, Error> {
         }
         SinkConnector::Stdout => Writer::Stdout(StdoutSink::open(id)?),
         SinkConnector::Blackhole => Writer::Blackhole(Blackhole::default()),
+        #[cfg(feature = "kafka")]
+        SinkConnector::Kafka(settings) => {
+            let kafka = surroundings
+                .kafka
+                .expect("the outputs of Kafka sinks are looked up before an attempt");
+            Writer::Kafka(Box::new(KafkaWriter::open(id, settings, kafka, &author)?))
+        }
+        #[cfg(not(feature = "kafka"))]
         SinkConnector::Kafka(_) => {
             return Err(Error::Directory(format!(
                 "sink `{id}`: this weir was built without Kafka; build it with its default features"
@@ -163,19 +225,22 @@ pub fn open(sink: &model::Sink, author: Author) -> Result<Writer, Error> {
 }
 
 impl Writer {
-    /// Writes the records of `batch`.
+    /// Writes the records of `batch`, or the dead letters that they are. Gives those that cannot be written where others can, for
+    /// the sink's policy to judge; only Kafka sinks have one.
     ///
     /// # Errors
     /// See [`Error`]. Records of the batch may have been written before the one that failed.
-    pub fn write(&mut self, batch: &Batch) -> Result<(), Error> {
+    pub fn write(&mut self, batch: &Batch, dead_letters: bool) -> Result<Vec<Rejected>, Error> {
+        #[cfg(not(feature = "kafka"))]
+        let _ = dead_letters;
         match self {
-            Writer::File(sink) => sink.write(batch),
-            Writer::Stdout(sink) => sink.write(batch),
-            Writer::Blackhole(sink) => {
-                sink.write(batch);
-                Ok(())
-            }
+            Writer::File(sink) => sink.write(batch)?,
+            Writer::Stdout(sink) => sink.write(batch)?,
+            Writer::Blackhole(sink) => sink.write(batch),
+            #[cfg(feature = "kafka")]
+            Writer::Kafka(sink) => return sink.write(batch, dead_letters),
         }
+        Ok(Vec::new())
     }
 
     /// Shows readers what is held back only to write it in larger pieces. To be called when input is idle.
@@ -186,6 +251,11 @@ impl Writer {
         match self {
             Writer::File(_) | Writer::Blackhole(_) => Ok(()),
             Writer::Stdout(sink) => sink.flush(),
+            #[cfg(feature = "kafka")]
+            Writer::Kafka(sink) => {
+                sink.idle();
+                Ok(())
+            }
         }
     }
 
@@ -199,6 +269,8 @@ impl Writer {
             Writer::File(sink) => sink.prepare(checkpoint, last),
             Writer::Stdout(sink) => sink.flush().map(|()| Prepared::default()),
             Writer::Blackhole(_) => Ok(Prepared::default()),
+            #[cfg(feature = "kafka")]
+            Writer::Kafka(sink) => sink.prepare(checkpoint).map(|()| Prepared::default()),
         }
     }
 
@@ -208,6 +280,8 @@ impl Writer {
             Writer::File(sink) => sink.written(),
             Writer::Stdout(sink) => sink.written(),
             Writer::Blackhole(sink) => sink.written(),
+            #[cfg(feature = "kafka")]
+            Writer::Kafka(sink) => sink.written(),
         }
     }
 }
@@ -219,12 +293,16 @@ mod tests {
     use crate::job::model::{NodeId, Place, Roll, SinkCompression, SinkFormat};
 
     /// Subtask 2 of attempt 1.
-    fn author() -> Author {
-        Author {
-            lineage: "7c1e0000".to_owned(),
-            attempt: 1,
-            subtask: 2,
-            next_n: 3,
+    fn surroundings() -> Surroundings {
+        Surroundings {
+            author: Author {
+                lineage: "7c1e0000".to_owned(),
+                attempt: 1,
+                subtask: 2,
+                next_n: 3,
+            },
+            #[cfg(feature = "kafka")]
+            kafka: None,
         }
     }
 
@@ -258,9 +336,9 @@ mod tests {
 
     #[test]
     fn a_blackhole_counts() {
-        let mut writer = open(&sink(SinkConnector::Blackhole), author()).unwrap();
+        let mut writer = open(&sink(SinkConnector::Blackhole), surroundings()).unwrap();
         writer
-            .write(&batch(&[Some(b"abc"), None, Some(b"a\nb")]))
+            .write(&batch(&[Some(b"abc"), None, Some(b"a\nb")]), false)
             .unwrap();
         writer.flush().unwrap();
         assert_eq!(writer.prepare(1, false).unwrap(), Prepared::default());
@@ -282,8 +360,8 @@ mod tests {
             roll: Roll::default(),
             compression: SinkCompression::None,
         };
-        let mut writer = open(&sink(connector), author()).unwrap();
-        writer.write(&lines(&["a", "b"])).unwrap();
+        let mut writer = open(&sink(connector), surroundings()).unwrap();
+        writer.write(&lines(&["a", "b"]), false).unwrap();
         writer.flush().unwrap();
         let parts = writer.prepare(3, true).unwrap().staged;
         assert_eq!(parts[0].name, "part-7c1e0000-000003-002-001.txt");

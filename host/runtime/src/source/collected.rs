@@ -2,6 +2,7 @@
 
 use super::{Emit, Error, Progress, Reader};
 use crate::batch::Origin;
+use crate::decode::dead_letter::Letter;
 use crate::headers::Header;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,9 +91,9 @@ impl Emit for Collected {
         self.skipped.push(split);
     }
 
-    fn dead_letter(&mut self, _split: u32, value: &[u8], _origin: Origin) {
+    fn dead_letter(&mut self, _split: u32, letter: &Letter<'_>, _origin: Origin) {
         self.dead_letters
-            .push(serde_json::from_slice(value).unwrap());
+            .push(serde_json::from_slice(&letter.to_json()).unwrap());
     }
 
     fn opened(&mut self, split: u32) {

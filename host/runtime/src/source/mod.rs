@@ -6,6 +6,7 @@
 //! each goes on from its position. A source that watches directories finds further ones while it runs.
 
 use crate::batch::Origin;
+use crate::decode::dead_letter::Letter;
 use crate::headers::Header;
 use crate::job::model::{self, SourceConnector};
 
@@ -82,8 +83,8 @@ pub trait Emit {
     );
     /// Input that could not be decoded and is left out by policy.
     fn skipped(&mut self, split: u32);
-    /// Input that could not be decoded and goes to the dead-letter sink; `value` is the finished dead letter (one JSON object).
-    fn dead_letter(&mut self, split: u32, value: &[u8], origin: Origin);
+    /// Input that could not be decoded and goes to the dead-letter sink.
+    fn dead_letter(&mut self, split: u32, letter: &Letter<'_>, origin: Origin);
     /// From now on `split` holds the watermark back (it was opened).
     fn opened(&mut self, split: u32);
     /// `split` is done and holds the watermark no longer.

@@ -4,7 +4,8 @@
 use super::framer::{Frame, Framer, Mark};
 use super::{Emit, Error};
 use crate::batch::{NO_TIME, Origin};
-use crate::decode::{self, Columns, Decoder, dead_letter};
+use crate::decode::dead_letter::{Letter, Spot, Writer};
+use crate::decode::{self, Columns, Decoder};
 use crate::job::model::{self, ErrorPolicy, Format, Header, NodeId};
 
 /// A source's way to decode: shared by the splits that a subtask reads one after the other.
@@ -13,7 +14,6 @@ pub(super) struct Decoding {
     source: NodeId,
     decoder: Decoder,
     policy: ErrorPolicy,
-    letter: Vec<u8>,
 }
 
 /// What ended a [`Records::emit`].
@@ -47,7 +47,6 @@ impl Decoding {
             source: source.id.clone(),
             decoder: Decoder::new(source).map_err(|error| Error::Invalid(error.to_string()))?,
             policy: source.on_error.clone(),
-            letter: Vec::new(),
         })
     }
 
@@ -93,14 +92,23 @@ impl Decoding {
             }
             ErrorPolicy::Skip => emit.skipped(split),
             ErrorPolicy::DeadLetter(_) => {
-                let spot = dead_letter::Spot {
-                    source: self.source.as_str(),
-                    file: name,
-                    line: frame.line,
-                    offset: frame.offset,
+                let letter = Letter {
+                    writer: Writer::Source {
+                        source: self.source.as_str(),
+                        spot: Spot::Line {
+                            file: name,
+                            line: frame.line,
+                            offset: frame.offset,
+                        },
+                        cut: frame.too_long,
+                    },
+                    error: what,
+                    key: None,
+                    value: Some(frame.bytes),
+                    headers: Vec::new(),
+                    time: None,
                 };
-                dead_letter::write(spot, what, frame.bytes, frame.too_long, &mut self.letter);
-                emit.dead_letter(split, &self.letter, origin);
+                emit.dead_letter(split, &letter, origin);
             }
         }
         Ok(())

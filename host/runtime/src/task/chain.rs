@@ -6,6 +6,7 @@ use weir_state::{Progress, TimeDomain};
 
 use super::isolate::Fired;
 use super::node::OperatorNode;
+use super::sink_node::{SinkNode, sink_error};
 use super::{Error, Frozen};
 use crate::batch::{Batch, END_OF_TIME, NO_TIME};
 use crate::channel::{Barrier, Closed, Element};
@@ -13,7 +14,6 @@ use crate::clock;
 use crate::exchange::Exchange;
 use crate::fault_point;
 use crate::metrics::{Counters, Origins};
-use crate::sink;
 use crate::stages::{Stage, Stages};
 
 /// Timers that fire in one guest call at most.
@@ -25,16 +25,6 @@ pub enum Outlet {
     Chained(usize, u32),
     /// Over channels.
     Exchange(Exchange),
-}
-
-/// A sink in a chain.
-pub struct SinkNode {
-    /// Its id.
-    pub id: String,
-    /// This subtask.
-    pub subtask: u16,
-    /// Where it writes.
-    pub writer: sink::Writer,
 }
 
 /// A node of a chain.
@@ -50,6 +40,21 @@ impl ChainNode {
         match self {
             ChainNode::Operator(operator) => Some(operator),
             ChainNode::Sink(_) => None,
+        }
+    }
+
+    /// Where its output ports lead; a sink's only one is for dead letters.
+    fn outlets(&self) -> &Vec<Vec<Outlet>> {
+        match self {
+            ChainNode::Operator(operator) => &operator.outlets,
+            ChainNode::Sink(sink) => &sink.outlets,
+        }
+    }
+
+    fn outlets_mut(&mut self) -> &mut Vec<Vec<Outlet>> {
+        match self {
+            ChainNode::Operator(operator) => &mut operator.outlets,
+            ChainNode::Sink(sink) => &mut sink.outlets,
         }
     }
 }
@@ -82,11 +87,10 @@ impl Chain {
         stages: Arc<Stages>,
         origins: Arc<Origins>,
     ) -> Chain {
-        let outlets = |node: &ChainNode| match node {
-            ChainNode::Operator(operator) => chained(&operator.outlets),
-            ChainNode::Sink(_) => Vec::new(),
-        };
-        let fed: Vec<usize> = nodes.iter().flat_map(outlets).collect();
+        let fed: Vec<usize> = nodes
+            .iter()
+            .flat_map(|node| chained(node.outlets()))
+            .collect();
         Chain {
             roots: (0..nodes.len()).filter(|at| !fed.contains(at)).collect(),
             nodes,
@@ -113,14 +117,12 @@ impl Chain {
         match &mut self.nodes[at] {
             ChainNode::Sink(sink) => {
                 let began = clock::now();
-                let before = sink.writer.written();
-                let result = sink.writer.write(&batch);
+                let letters = sink.write(input, &batch, counters, &self.origins);
                 self.stages.since(Stage::Write, began);
-                result.map_err(|error| sink_error(&sink.id, error, &self.origins))?;
-                let after = sink.writer.written();
-                counters.add_written(after.records - before.records);
-                counters.add_written_bytes(after.bytes - before.bytes);
-                Ok(())
+                match letters? {
+                    Some(letters) => self.route(at, 0, letters),
+                    None => Ok(()),
+                }
             }
             ChainNode::Operator(operator) => {
                 counters.timed(|| operator.process(input, batch, &self.origins))?;
@@ -150,7 +152,7 @@ impl Chain {
 
     fn route(&mut self, at: usize, port: usize, batch: Batch) -> Result<(), Error> {
         let mut left = Some(batch);
-        let outlets = self.outlets(at).map_or(0, |outlets| outlets[port].len());
+        let outlets = self.nodes[at].outlets()[port].len();
         for i in 0..outlets {
             let batch = if i + 1 == outlets {
                 left.take()
@@ -158,7 +160,7 @@ impl Chain {
                 left.clone()
             };
             let batch = batch.expect("taken by the last outlet only");
-            match &mut self.outlets(at).expect("an operator has outlets")[port][i] {
+            match &mut self.nodes[at].outlets_mut()[port][i] {
                 Outlet::Exchange(exchange) => {
                     let began = clock::now();
                     exchange.push_batch(batch)?;
@@ -173,23 +175,13 @@ impl Chain {
         Ok(())
     }
 
-    fn outlets(&mut self, at: usize) -> Option<&mut Vec<Vec<Outlet>>> {
-        match &mut self.nodes[at] {
-            ChainNode::Operator(operator) => Some(&mut operator.outlets),
-            ChainNode::Sink(_) => None,
-        }
-    }
-
     /// The nodes that `at` feeds within the chain.
     fn fed(&self, at: usize) -> Vec<usize> {
-        match &self.nodes[at] {
-            ChainNode::Operator(operator) => chained(&operator.outlets),
-            ChainNode::Sink(_) => Vec::new(),
-        }
+        chained(self.nodes[at].outlets())
     }
 
     fn control(&mut self, at: usize, element: &Element) -> Result<(), Closed> {
-        for outlet in self.outlets(at).into_iter().flatten().flatten() {
+        for outlet in self.nodes[at].outlets_mut().iter_mut().flatten() {
             if let Outlet::Exchange(exchange) = outlet {
                 exchange.control(element)?;
             }
@@ -462,7 +454,7 @@ impl Chain {
     /// Sends what lies in builders; see [`Exchange::flush`].
     pub fn flush(&mut self, only_parked: bool) -> Result<(), Closed> {
         for at in 0..self.nodes.len() {
-            for outlet in self.outlets(at).into_iter().flatten().flatten() {
+            for outlet in self.nodes[at].outlets_mut().iter_mut().flatten() {
                 if let Outlet::Exchange(exchange) = outlet {
                     exchange.flush(only_parked)?;
                 }
@@ -498,16 +490,4 @@ fn called(operator: &mut OperatorNode, counters: &Counters) {
     counters.add_calls(1);
     let memory = operator.instance().memory_bytes();
     counters.set_held(memory, operator.environment().state.stats());
-}
-
-fn sink_error(sink: &str, error: sink::Error, origins: &Origins) -> Error {
-    let record = match &error {
-        sink::Error::Value { origin, .. } => origins.describe(&[*origin], Some(0)),
-        _ => None,
-    };
-    Error::Sink {
-        sink: sink.to_owned(),
-        record,
-        error,
-    }
 }

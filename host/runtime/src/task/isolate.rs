@@ -15,7 +15,7 @@ use super::Error;
 use super::environment::CallRows;
 use super::node::OperatorNode;
 use crate::batch::{Batch, NO_TIME, Origin};
-use crate::decode::dead_letter;
+use crate::decode::dead_letter::{Letter, Writer};
 use crate::job::model::ErrorPolicy;
 use crate::log::{self, Level, Line};
 use crate::metrics::Origins;
@@ -171,17 +171,17 @@ impl OperatorNode {
         if self.on_error == ErrorPolicy::Fail {
             return Err(self.call_error(error, record));
         }
-        let letter = dead_letter::Operator {
-            operator: &self.id,
-            component: &self.component,
-            record: record.as_deref(),
-            error: error.to_string(),
+        let letter = Letter {
+            writer: self.writer(record.as_deref()),
+            error: &error.to_string(),
             key: batch.keys.get(row),
             value: batch.values.get(row),
+            headers: batch.headers_of(row).collect(),
             time: Some(batch.times[row]).filter(|time| *time != NO_TIME),
         };
-        let letter = letter.to_json();
-        self.set_aside(&error, record.as_deref(), letter, origin);
+        let mut letters = Batch::default();
+        letter.push(&self.letter_form, origin, &mut letters);
+        self.set_aside(&error, record.as_deref(), letters);
         Ok(())
     }
 
@@ -197,34 +197,34 @@ impl OperatorNode {
         if self.on_error == ErrorPolicy::Fail {
             return Err(self.call_error(error, Some(record)));
         }
-        let letter = dead_letter::Operator {
-            operator: &self.id,
-            component: &self.component,
-            record: Some(&record),
-            error: error.to_string(),
+        let letter = Letter {
+            writer: self.writer(Some(&record)),
+            error: &error.to_string(),
             key: Some(firing.keys.as_ref().get(row)),
             value: None,
+            headers: Vec::new(),
             time: Some(firing.times[row]),
         };
-        let letter = letter.to_json();
-        self.set_aside(&error, Some(&record), letter, Origin::NONE);
+        let mut letters = Batch::default();
+        letter.push(&self.letter_form, Origin::NONE, &mut letters);
+        self.set_aside(&error, Some(&record), letters);
         Ok(())
     }
 
-    fn set_aside(
-        &mut self,
-        error: &CallError,
-        record: Option<&str>,
-        letter: Vec<u8>,
-        origin: Origin,
-    ) {
+    fn writer<'a>(&'a self, record: Option<&'a str>) -> Writer<'a> {
+        Writer::Operator {
+            operator: &self.id,
+            component: &self.component,
+            record,
+        }
+    }
+
+    fn set_aside(&mut self, error: &CallError, record: Option<&str>, letters: Batch) {
         let what = match self.on_error {
             ErrorPolicy::DeadLetter(_) => {
                 self.counters.add_dead(1);
-                let mut batch = Batch::default();
-                batch.push(None, 0, Some(&letter), NO_TIME, origin);
                 let port = self.dead_letters;
-                self.environment().produced.push((port, batch));
+                self.environment().produced.push((port, letters));
                 "went to the dead letters"
             }
             ErrorPolicy::Skip | ErrorPolicy::Fail => {

@@ -8,6 +8,7 @@ pub mod environment;
 mod isolate;
 pub mod node;
 pub mod operator;
+pub mod sink_node;
 pub mod source;
 
 use weir_operator::CallError;

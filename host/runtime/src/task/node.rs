@@ -16,6 +16,7 @@ use super::environment::{CallRows, OperatorEnvironment};
 use crate::batch::{Batch, NO_TIME};
 use crate::checkpoint::OperatorSnapshot;
 use crate::clock::{self, ProcessingClock};
+use crate::decode::dead_letter::Form;
 use crate::headers::Headers;
 use crate::job::model::{ErrorPolicy, NullKey};
 use crate::memory::{self, StateAccount};
@@ -48,6 +49,8 @@ pub struct OperatorNode {
     pub on_error: ErrorPolicy,
     /// The port behind its outputs that leads to its dead-letter sink.
     pub dead_letters: usize,
+    /// How its dead letters are written.
+    pub letter_form: Form,
     /// Faults logged so far by policies that go on.
     pub faults_logged: u32,
     /// Whether there is anything to snapshot.

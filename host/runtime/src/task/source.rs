@@ -11,6 +11,7 @@ use super::{Error, Frozen, Step, Task};
 use crate::batch::{Batch, MAX_ROWS, NO_TIME, Origin, hash_of};
 use crate::channel::{Barrier, Closed, Element};
 use crate::clock;
+use crate::decode::dead_letter::{Form, Letter};
 use crate::exchange::Exchange;
 use crate::headers::{Header, Headers};
 use crate::metrics::{Counters, Origins, Reading, Share, Waiting, Waits};
@@ -193,6 +194,7 @@ impl Port {
 struct Outlets {
     records: Port,
     dead_letters: Port,
+    letter_form: Form,
     /// Those of the record that is emitted, for each of the places that it goes to.
     headers: Headers,
     watermarks: SplitWatermarks,
@@ -270,11 +272,17 @@ impl Emit for Outlets {
         self.emitted += 1;
     }
 
-    fn dead_letter(&mut self, _split: u32, value: &[u8], origin: Origin) {
-        let none = std::iter::empty();
-        let pushed = self
-            .dead_letters
-            .push(None, 0, Some(value), none, NO_TIME, origin);
+    fn dead_letter(&mut self, _split: u32, letter: &Letter<'_>, origin: Origin) {
+        let mut batch = Batch::default();
+        letter.push(&self.letter_form, origin, &mut batch);
+        let pushed = self.dead_letters.push(
+            batch.keys.get(0),
+            batch.hashes[0],
+            batch.values.get(0),
+            batch.headers_of(0),
+            batch.times[0],
+            origin,
+        );
         self.closed |= pushed.is_err();
         self.dead += 1;
         self.emitted += 1;
@@ -335,6 +343,8 @@ pub struct SourceSettings {
     pub rate: Option<f64>,
     /// Number of the attempt's first checkpoint.
     pub next_n: u64,
+    /// How its dead letters are written.
+    pub letter_form: Form,
     /// Where the names of inputs go that are found while the job runs.
     pub origins: Arc<Origins>,
 }
@@ -369,6 +379,7 @@ impl SourceTask {
             outlets: Outlets {
                 records: Port::new(outlets.records),
                 dead_letters: Port::new(outlets.dead_letters),
+                letter_form: settings.letter_form,
                 headers: Headers::default(),
                 watermarks,
                 origins: settings.origins,

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use weir::batch::Origin;
+use weir::decode::dead_letter::Letter;
 use weir::headers::Header;
 use weir::source::{self, Emit, Progress};
 
@@ -38,7 +39,7 @@ impl Emit for Count {
         self.record(split, key, value, time, origin);
     }
     fn skipped(&mut self, _: u32) {}
-    fn dead_letter(&mut self, _: u32, _: &[u8], _: Origin) {}
+    fn dead_letter(&mut self, _: u32, _: &Letter<'_>, _: Origin) {}
     fn opened(&mut self, _: u32) {}
     fn done(&mut self, _: u32) {}
     fn full(&self) -> bool {

@@ -202,7 +202,7 @@ fn format(format: KafkaFormat) -> Out {
 }
 
 /// What the exactly-once sinks of a job must have in common: each field and its value, in a form that can be compared and shown.
-pub(in crate::job) fn agreed(
+pub(crate) fn agreed(
     sink: &KafkaSink,
     settings: &CheckpointSettings,
 ) -> Vec<(&'static str, String)> {

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::channel::{Inbox, Received, inbox};
-use crate::job::model::Exchange as Kind;
+use crate::job::model::{ErrorPolicy, Exchange as Kind};
 
 use crate::sink::{Blackhole, Writer};
 use crate::source::{Error as ReadError, SplitState};
-use crate::task::chain::{ChainNode, SinkNode};
+use crate::task::chain::ChainNode;
+use crate::task::sink_node::SinkNode;
 
 /// Reads the numbers below `until`, timestamps like numbers.
 struct Numbers {
@@ -71,6 +72,7 @@ fn task_reading(
 ) -> (SourceTask, Arc<SourceControl>) {
     let control = Arc::new(SourceControl::default());
     let settings = SourceSettings {
+        letter_form: Form::Object,
         id: "s".into(),
         out_of_order: 10,
         idle_after: Duration::MAX,
@@ -201,6 +203,10 @@ fn chained(until: i64) -> (SourceTask, Arc<SourceControl>, Arc<Counters>) {
             id: id.into(),
             subtask: 0,
             writer: Writer::Blackhole(Blackhole::default()),
+            on_error: ErrorPolicy::Fail,
+            letter_form: Form::Object,
+            faults_logged: 0,
+            outlets: vec![Vec::new()],
         }))
     };
     let outlets = SourceOutlets {

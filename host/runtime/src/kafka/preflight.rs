@@ -1,0 +1,545 @@
+//! What is checked of Kafka outputs before an attempt: that brokers answer, that topics are there (none is ever created), that times
+//! fit each other and the broker, that all that is written exactly once is in one cluster; and what is warned of, because it
+//! would void the promise without anybody noticing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::cluster::{Cluster, Topic};
+use super::outputs::{self, DEFAULT_MAX_BYTES, Output, OutputTopic, Outputs};
+use super::producers::COMMIT_TIMEOUT;
+use super::{Error, acls};
+use crate::diagnostic::{Diagnostic, ExitCode};
+use crate::graph::{Plan, Role};
+use crate::job::agreed;
+use crate::job::model::{CheckpointSettings, Job, KafkaConnection, KafkaSink, Sink, SinkConnector};
+use crate::start;
+use crate::units::format_duration;
+
+/// How long brokers may take to answer.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What a broker allows a transaction to last where nothing else is set (`transaction.max.timeout.ms`).
+const DEFAULT_MAX_TRANSACTION: Duration = Duration::from_secs(900);
+
+/// Where brokers keep the state of transactions.
+const TRANSACTION_STATE: &str = "__transaction_state";
+
+/// What a job must know of itself to be checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// Its plan: how many subtasks write.
+    pub plan: &'a Plan,
+    /// Whether its output is exactly once.
+    pub exactly_once: bool,
+    /// Bytes that the process may use.
+    pub memory: u64,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// For the sink subtasks.
+    pub outputs: Outputs,
+    /// What somebody should correct, though the job can run.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Why the job cannot start.
+#[derive(Debug)]
+pub struct Refused {
+    /// All that is wrong.
+    pub problems: Vec<Diagnostic>,
+    /// [`ExitCode::DependencyUnavailable`] if all of it may pass by itself.
+    pub code: ExitCode,
+}
+
+/// A Kafka sink under check.
+struct Checked<'a> {
+    /// Its number in the job.
+    number: usize,
+    sink: &'a Sink,
+    kafka: &'a KafkaSink,
+    /// Number of its cluster.
+    cluster: usize,
+}
+
+/// A cluster that is written to.
+struct Written<'a> {
+    connection: &'a KafkaConnection,
+    cluster: Cluster,
+    /// Settings of a broker; `None` where reading them is not permitted.
+    brokers: Option<BTreeMap<String, String>>,
+}
+
+/// Checks the Kafka sinks of a job. Without any it asks nobody anything.
+///
+/// # Errors
+/// All that is wrong, not only the first.
+pub fn check(subject: Subject<'_>) -> Result<Found, Refused> {
+    let mut check = Check {
+        subject,
+        checkpoint: subject.job.checkpoint.clone().unwrap_or_default(),
+        problems: Vec::new(),
+        passing: true,
+        warnings: Vec::new(),
+        clusters: Vec::new(),
+    };
+    let sinks = check.connect();
+    check.refuse()?;
+    let transactional = check.transactional(&sinks);
+    if transactional.iter().any(|it| *it) {
+        check.times(&sinks, &transactional);
+    }
+    let outputs = check.outputs(&sinks, &transactional);
+    check.refuse()?;
+    Ok(Found {
+        outputs,
+        warnings: check.warnings,
+    })
+}
+
+struct Check<'a> {
+    subject: Subject<'a>,
+    checkpoint: CheckpointSettings,
+    problems: Vec<Diagnostic>,
+    /// Whether all problems may pass.
+    passing: bool,
+    warnings: Vec<Diagnostic>,
+    clusters: Vec<Written<'a>>,
+}
+
+impl<'a> Check<'a> {
+    fn refuse(&mut self) -> Result<(), Refused> {
+        if self.problems.is_empty() {
+            return Ok(());
+        }
+        Err(Refused {
+            problems: std::mem::take(&mut self.problems),
+            code: if self.passing {
+                ExitCode::DependencyUnavailable
+            } else {
+                ExitCode::StartRefused
+            },
+        })
+    }
+
+    fn problem(&mut self, sink: &Sink, problem: Diagnostic) {
+        self.passing = false;
+        self.problems
+            .push(start::placed(problem, self.subject.job, sink.place));
+    }
+
+    /// Something that is not permitted, or failed, after we were let in.
+    fn error(&mut self, sink: &Sink, kafka: &KafkaSink, error: &Error) {
+        let mut problem = described(sink, error);
+        if is_refused(error) {
+            problem = problem.note("what the job needs is granted by");
+            for line in acls::of_sink(kafka, self.subject.exactly_once) {
+                problem = problem.note(format!("  {line}"));
+            }
+        }
+        self.passing &= error.may_pass();
+        self.problems
+            .push(start::placed(problem, self.subject.job, sink.place));
+    }
+
+    /// Connects to each cluster once.
+    fn connect(&mut self) -> Vec<Checked<'a>> {
+        let mut sinks = Vec::new();
+        let job = self.subject.job;
+        // A cluster that does not answer is not asked again for the next sink.
+        let mut away: Vec<&KafkaConnection> = Vec::new();
+        for (number, sink) in job.sinks.iter().enumerate() {
+            let SinkConnector::Kafka(kafka) = &sink.connector else {
+                continue;
+            };
+            let connection = &kafka.connection;
+            if away.contains(&connection) {
+                continue;
+            }
+            let known = self
+                .clusters
+                .iter()
+                .position(|known| known.connection == connection);
+            let cluster = match known {
+                Some(known) => known,
+                None => match Cluster::connect(connection, "weir-check", PATIENCE) {
+                    Ok(cluster) => {
+                        let brokers = self.configs(cluster.broker_configs(), sink, kafka);
+                        self.clusters.push(Written {
+                            connection,
+                            cluster,
+                            brokers,
+                        });
+                        self.clusters.len() - 1
+                    }
+                    Err(error) => {
+                        away.push(connection);
+                        self.passing &= error.may_pass();
+                        let problem = described(sink, &error);
+                        self.problems.push(start::placed(problem, job, sink.place));
+                        continue;
+                    }
+                },
+            };
+            sinks.push(Checked {
+                number,
+                sink,
+                kafka,
+                cluster,
+            });
+        }
+        sinks
+    }
+
+    /// Settings, if reading them is permitted: without them the job can run, and what would be checked is not.
+    fn configs(
+        &mut self,
+        configs: Result<BTreeMap<String, String>, Error>,
+        sink: &Sink,
+        kafka: &KafkaSink,
+    ) -> Option<BTreeMap<String, String>> {
+        match configs {
+            Ok(configs) => Some(configs),
+            Err(error) if is_refused(&error) => None,
+            Err(error) => {
+                self.error(sink, kafka, &error);
+                None
+            }
+        }
+    }
+
+    fn id(&self, sink: &Checked<'_>) -> &str {
+        self.clusters[sink.cluster].cluster.id()
+    }
+
+    /// Which of `sinks` are written in the job's transactions: those in the cluster of the first that takes more than dead letters.
+    fn transactional(&mut self, sinks: &[Checked<'a>]) -> Vec<bool> {
+        if !self.subject.exactly_once {
+            return vec![false; sinks.len()];
+        }
+        let only_letters = |it: &Checked<'_>| it.sink.inputs.is_empty();
+        let first = sinks.iter().find(|it| !only_letters(it)).or(sinks.first());
+        let Some(first) = first else {
+            return Vec::new();
+        };
+        let cluster = self.id(first).to_owned();
+        let mut all = Vec::new();
+        for it in sinks {
+            let same = self.id(it) == cluster;
+            if !same && !only_letters(it) {
+                let title = format!(
+                    "sinks `{}` and `{}` are in two clusters, and the job is exactly once",
+                    first.sink.id, it.sink.id
+                );
+                let problem = Diagnostic::error("W0710", title)
+                    .note(format!(
+                        "`{}` is in cluster {cluster}, `{}` in cluster {}: no transaction spans both",
+                        first.sink.id,
+                        it.sink.id,
+                        self.id(it)
+                    ))
+                    .help("write to one of them, and have another job copy its topic to the other; or use `delivery: at-least-once`");
+                self.problem(it.sink, problem);
+            } else if !same {
+                let title = format!(
+                    "sink `{}` is in another cluster than the job's output, so its dead letters are at least once",
+                    it.sink.id
+                );
+                self.warnings.push(start::placed(
+                    Diagnostic::warning("W0710", title),
+                    self.subject.job,
+                    it.sink.place,
+                ));
+            } else {
+                self.agree(first, it);
+            }
+            all.push(same);
+        }
+        all
+    }
+
+    /// Refuses sinks in one cluster that cannot share producers; the job file shows it only where they name the same brokers.
+    fn agree(&mut self, first: &Checked<'_>, other: &Checked<'_>) {
+        let one = agreed(first.kafka, &self.checkpoint);
+        let two = agreed(other.kafka, &self.checkpoint);
+        for ((field, one), (_, two)) in one.into_iter().zip(two) {
+            if one == two || field == "brokers" {
+                continue;
+            }
+            let title = format!(
+                "`{field}` of sink `{}` is another than that of sink `{}`, and both are in one cluster",
+                other.sink.id, first.sink.id
+            );
+            let problem = Diagnostic::error("W0710", title)
+                .note(format!("{two} and {one}"))
+                .help("exactly once writes both in the same transactions: give them the same");
+            self.problem(other.sink, problem);
+        }
+    }
+
+    /// Whether a transaction outlives what it is for, and the broker allows it to.
+    fn times(&mut self, sinks: &[Checked<'a>], transactional: &[bool]) {
+        let settings = self.checkpoint.clone();
+        if let Some(problem) = timing(&settings) {
+            self.passing = false;
+            self.problems.push(problem);
+        }
+        for (it, _) in sinks.iter().zip(transactional).filter(|(_, yes)| **yes) {
+            let timeout = it.kafka.transaction_timeout(&settings);
+            let brokers = self.clusters[it.cluster].brokers.as_ref();
+            let most = brokers
+                .and_then(|brokers| millis(brokers, "transaction.max.timeout.ms"))
+                .unwrap_or(DEFAULT_MAX_TRANSACTION);
+            if brokers.is_some() && timeout > most {
+                let (timeout, most) = (format_duration(timeout), format_duration(most));
+                let title = format!(
+                    "sink `{}`: the broker does not allow a transaction timeout of {timeout}",
+                    it.sink.id
+                );
+                let problem = Diagnostic::error("W0709", title)
+                    .note(format!(
+                        "`transaction_timeout` is {timeout}, the broker's `transaction.max.timeout.ms` {most}"
+                    ))
+                    .help(format!(
+                        "lower `transaction_timeout`, and with it `checkpoint.fail_after`, which must be {} less; or raise the broker's maximum",
+                        format_duration(KafkaSink::TRANSACTION_MARGIN)
+                    ));
+                self.problem(it.sink, problem);
+                // All share it.
+                break;
+            }
+        }
+        for it in sinks.iter().zip(transactional).filter(|(_, yes)| **yes) {
+            let (it, _) = it;
+            for topic in [it.kafka.commit_topic.as_str(), TRANSACTION_STATE] {
+                self.durable_if_there(it, topic);
+            }
+            break;
+        }
+    }
+
+    /// Warns of an internal topic, which brokers create when it is first needed.
+    fn durable_if_there(&mut self, it: &Checked<'_>, topic: &str) {
+        let names = [topic.to_owned()];
+        let cluster = &self.clusters[it.cluster].cluster;
+        let Ok(found) = cluster.topics(&names) else {
+            // Whoever needs it says what is wrong with it.
+            return;
+        };
+        if let Some(Some(found)) = found.into_iter().next()
+            && let Ok(configs) = cluster.topic_configs(topic)
+        {
+            self.durable(it, &found, &configs);
+        }
+    }
+
+    /// Warns of settings under which what was acknowledged may be lost.
+    fn durable(&mut self, it: &Checked<'_>, topic: &Topic, configs: &BTreeMap<String, String>) {
+        let mut warn = |what: String, help: &str| {
+            let title = format!(
+                "topic `{}` may lose what was acknowledged: {what}",
+                topic.name
+            );
+            let known = self.warnings.iter().any(|warning| warning.title == title);
+            if !known {
+                let warning = Diagnostic::warning("W0711", title).help(help);
+                self.warnings
+                    .push(start::placed(warning, self.subject.job, it.sink.place));
+            }
+        };
+        if configs
+            .get("unclean.leader.election.enable")
+            .map(String::as_str)
+            == Some("true")
+        {
+            warn(
+                "`unclean.leader.election.enable` is true".to_owned(),
+                "set it to false for the topic",
+            );
+        }
+        let least = configs.get("min.insync.replicas");
+        if topic.replicas > 1 && least.map(String::as_str) == Some("1") {
+            warn(
+                format!(
+                    "`min.insync.replicas` is 1 with {} replicas",
+                    topic.replicas
+                ),
+                "set it to 2 or more for the topic",
+            );
+        }
+    }
+
+    /// What each sink writes to.
+    fn outputs(&mut self, sinks: &[Checked<'a>], transactional: &[bool]) -> Outputs {
+        let producers = self.producers(sinks, transactional);
+        let mut outputs = Outputs {
+            sinks: vec![None; self.subject.job.sinks.len()],
+        };
+        for (it, transactional) in sinks.iter().zip(transactional) {
+            let Some(topics) = self.topics(it) else {
+                continue;
+            };
+            let settings = outputs::settings(
+                it.kafka,
+                &topics,
+                &self.checkpoint,
+                self.subject.memory,
+                producers,
+            );
+            outputs.sinks[it.number] = Some(Output {
+                topics,
+                cluster: self.id(it).to_owned(),
+                transactional: *transactional,
+                settings,
+            });
+        }
+        outputs
+    }
+
+    /// How many producers there will be: two for transactions, and one for each subtask that writes without.
+    fn producers(&self, sinks: &[Checked<'a>], transactional: &[bool]) -> usize {
+        let own = sinks.iter().zip(transactional).filter(|(_, yes)| !**yes);
+        let subtasks = own.map(|(it, _)| {
+            let nodes = &self.subject.plan.nodes;
+            let node = nodes.iter().find(|node| node.role == Role::Sink(it.number));
+            node.map_or(1, |node| usize::from(node.parallelism))
+        });
+        let shared = if transactional.contains(&true) { 2 } else { 0 };
+        shared + subtasks.sum::<usize>()
+    }
+
+    /// The topics of a sink, unless something is wrong with one.
+    fn topics(&mut self, it: &Checked<'_>) -> Option<Vec<OutputTopic>> {
+        let names = it.kafka.topic.names();
+        let found = match self.clusters[it.cluster].cluster.topics(names) {
+            Ok(found) => found,
+            Err(error) => {
+                self.error(it.sink, it.kafka, &error);
+                return None;
+            }
+        };
+        let mut topics = Vec::new();
+        for (name, found) in names.iter().zip(found) {
+            let Some(topic) = found.filter(|topic| !topic.partitions.is_empty()) else {
+                self.missing(it, name);
+                continue;
+            };
+            let configs = self.clusters[it.cluster].cluster.topic_configs(name);
+            let configs = self.configs(configs, it.sink, it.kafka).unwrap_or_default();
+            self.durable(it, &topic, &configs);
+            let by_record =
+                configs.get("message.timestamp.type").map(String::as_str) != Some("LogAppendTime");
+            topics.push(OutputTopic {
+                name: name.clone(),
+                partitions: u32::try_from(topic.partitions.len()).unwrap_or(u32::MAX),
+                max_bytes: configs
+                    .get("max.message.bytes")
+                    .and_then(|text| text.parse().ok())
+                    .unwrap_or(DEFAULT_MAX_BYTES),
+                ahead: millis(&configs, "message.timestamp.after.max.ms").filter(|_| by_record),
+            });
+        }
+        (topics.len() == names.len()).then_some(topics)
+    }
+
+    fn missing(&mut self, it: &Checked<'_>, name: &str) {
+        let title = format!("sink `{}`: topic `{name}` does not exist", it.sink.id);
+        let problem = Diagnostic::error("W0708", title)
+            .note(format!("brokers: {}", it.kafka.connection.brokers))
+            .help(format!(
+                "correct the name, or create the topic: kafka-topics --bootstrap-server {} --create --topic {name} --partitions N",
+                it.kafka.connection.brokers
+            ));
+        self.problem(it.sink, problem);
+    }
+}
+
+/// An error of a sink's, whose further lines are notes and help.
+fn described(sink: &Sink, error: &Error) -> Diagnostic {
+    let text = error.to_string();
+    let mut lines = text.lines();
+    let title = lines.next().unwrap_or_default();
+    let problem = Diagnostic::error(error.code(), format!("sink `{}`: {title}", sink.id));
+    lines.fold(problem, |problem, line| {
+        let line = line.trim();
+        match line.strip_prefix("help: ") {
+            Some(help) => problem.help(help),
+            None => problem.note(line),
+        }
+    })
+}
+
+fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::Refused { .. })
+}
+
+/// A setting that is a time.
+fn millis(configs: &BTreeMap<String, String>, name: &str) -> Option<Duration> {
+    let millis = configs.get(name)?.parse().ok()?;
+    Some(Duration::from_millis(millis))
+}
+
+/// Whether a job that writes to Kafka exactly once leaves itself time to commit before it finds that it takes no checkpoints.
+fn timing(settings: &CheckpointSettings) -> Option<Diagnostic> {
+    let CheckpointSettings {
+        interval,
+        timeout,
+        fail_after,
+        ..
+    } = settings;
+    let least = interval
+        .saturating_add(*timeout)
+        .saturating_add(COMMIT_TIMEOUT);
+    if least <= *fail_after {
+        return None;
+    }
+    let title = "the job would fail before a checkpoint is committed";
+    Some(
+        Diagnostic::error("W0118", title)
+            .note(format!(
+                "`interval` {} + `timeout` {} + {} for the commit in Kafka is more than `fail_after` {}",
+                format_duration(*interval),
+                format_duration(*timeout),
+                format_duration(COMMIT_TIMEOUT),
+                format_duration(*fail_after)
+            ))
+            .help(format!(
+                "set `checkpoint.fail_after` to at least {}",
+                format_duration(least)
+            )),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_must_be_time_to_commit() {
+        let seconds = Duration::from_secs;
+        let settings = |fail_after| CheckpointSettings {
+            interval: seconds(1),
+            timeout: seconds(2),
+            fail_after,
+            ..CheckpointSettings::default()
+        };
+        let enough = seconds(3) + COMMIT_TIMEOUT;
+        assert!(timing(&CheckpointSettings::default()).is_none());
+        assert!(timing(&settings(enough)).is_none());
+        let problem = timing(&settings(enough - Duration::from_millis(1))).expect("too little");
+        assert_eq!(problem.code, "W0118");
+        let text = problem.to_string();
+        for part in [
+            "`interval` 1s",
+            "`timeout` 2s",
+            "10s for the commit",
+            "at least 13s",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}
