@@ -236,6 +236,26 @@ mod tests {
     }
 
     #[test]
+    fn an_idle_split_holds_nothing_until_its_next_record() {
+        let mut splits = SplitWatermarks::new(0);
+        splits.open(0);
+        splits.open(1);
+        splits.seen(0, 900);
+        assert_eq!(splits.current(), NO_TIME);
+        splits.idle(1);
+        assert_eq!(splits.current(), 899);
+        splits.seen(1, 500);
+        splits.seen(0, 1_000);
+        assert_eq!(splits.current(), 899, "it never goes back");
+        splits.seen(1, 950);
+        assert_eq!(splits.current(), 949);
+        splits.idle(0);
+        splits.idle(1);
+        assert_eq!(splits.current(), 949, "all are idle");
+        assert!(splits.any_open());
+    }
+
+    #[test]
     fn an_unopened_split_holds_nothing_and_a_done_one_holds_no_longer() {
         let mut splits = SplitWatermarks::new(0);
         splits.restore(0, NO_TIME);

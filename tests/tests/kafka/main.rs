@@ -3,3 +3,6 @@
 
 mod broker;
 mod fixture;
+mod reading;
+mod source;
+mod source_jobs;
