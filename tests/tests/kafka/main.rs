@@ -3,3 +3,5 @@
 
 mod broker;
 mod fixture;
+mod proxy;
+mod security;
