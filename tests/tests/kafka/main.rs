@@ -3,6 +3,8 @@
 
 mod broker;
 mod fixture;
+mod proxy;
 mod reading;
+mod security;
 mod source;
 mod source_jobs;
