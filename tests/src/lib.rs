@@ -6,11 +6,14 @@
 //! * [`output`] is what a sink committed, and how two runs differ;
 //! * [`checkpoints`] reads a job's checkpoint storage as the operator of a job would, not as the host does;
 //! * [`documents`] are the Markdown files of the repository, and a [`walkthrough`] does what one of them says;
-//! * [`soak`] kills jobs over and over and compares.
+//! * [`soak`] kills jobs over and over and compares;
+//! * `kafka`, with the feature of that name, is a real broker.
 
 pub mod checkpoints;
 pub mod documents;
 pub mod host;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod output;
 pub mod place;
 pub mod random;

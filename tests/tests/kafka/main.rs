@@ -1,0 +1,5 @@
+//! Kafka in and out, against a real broker: each module is named by what it proves.
+#![cfg(feature = "kafka")]
+
+mod broker;
+mod fixture;
