@@ -3,3 +3,5 @@
 
 mod broker;
 mod fixture;
+mod producers;
+mod sink;
