@@ -27,6 +27,8 @@ pub struct SplitWatermarks {
 struct Split {
     max: i64,
     open: bool,
+    /// It has had nothing to read for a while.
+    idle: bool,
 }
 
 impl SplitWatermarks {
@@ -41,7 +43,12 @@ impl SplitWatermarks {
 
     /// Takes over what a checkpoint knows of a split; it holds nothing back until it is opened.
     pub fn restore(&mut self, split: u32, max: i64) {
-        self.splits.insert(split, Split { max, open: false });
+        let new = Split {
+            max,
+            open: false,
+            idle: false,
+        };
+        self.splits.insert(split, new);
     }
 
     /// The split is being read: it holds the watermark from now on.
@@ -51,6 +58,7 @@ impl SplitWatermarks {
             .or_insert(Split {
                 max: NO_TIME,
                 open: true,
+                idle: false,
             })
             .open = true;
     }
@@ -63,16 +71,28 @@ impl SplitWatermarks {
         }
     }
 
+    /// The split has nothing to read just now: it holds nothing back until its next record. What it has said counts.
+    pub fn idle(&mut self, split: u32) {
+        self.current();
+        if let Some(split) = self.splits.get_mut(&split) {
+            split.idle = true;
+        }
+    }
+
     /// A record of the split has this timestamp.
     pub fn seen(&mut self, split: u32, time: i64) {
         match self.splits.get_mut(&split) {
-            Some(split) => split.max = split.max.max(time),
+            Some(split) => {
+                split.max = split.max.max(time);
+                split.idle = false;
+            }
             None => {
                 self.splits.insert(
                     split,
                     Split {
                         max: time,
                         open: true,
+                        idle: false,
                     },
                 );
             }
@@ -89,12 +109,12 @@ impl SplitWatermarks {
         self.splits.values().any(|split| split.open)
     }
 
-    /// The watermark now. It stays where it is while no split is open.
+    /// The watermark now. It stays where it is while no split is open, or all are idle.
     pub fn current(&mut self) -> i64 {
         let lowest = self
             .splits
             .values()
-            .filter(|split| split.open)
+            .filter(|split| split.open && !split.idle)
             .map(|split| bounded(split.max, self.bound))
             .min();
         self.current = self.current.max(lowest.unwrap_or(NO_TIME));
@@ -213,6 +233,26 @@ mod tests {
         assert_eq!(bounded(NO_TIME, 100), NO_TIME);
         assert_eq!(bounded(i64::MIN + 5, 100), i64::MIN);
         assert_eq!(bounded(0, 0), -1);
+    }
+
+    #[test]
+    fn an_idle_split_holds_nothing_until_its_next_record() {
+        let mut splits = SplitWatermarks::new(0);
+        splits.open(0);
+        splits.open(1);
+        splits.seen(0, 900);
+        assert_eq!(splits.current(), NO_TIME);
+        splits.idle(1);
+        assert_eq!(splits.current(), 899);
+        splits.seen(1, 500);
+        splits.seen(0, 1_000);
+        assert_eq!(splits.current(), 899, "it never goes back");
+        splits.seen(1, 950);
+        assert_eq!(splits.current(), 949);
+        splits.idle(0);
+        splits.idle(1);
+        assert_eq!(splits.current(), 949, "all are idle");
+        assert!(splits.any_open());
     }
 
     #[test]

@@ -4,4 +4,7 @@
 mod broker;
 mod fixture;
 mod producers;
+mod reading;
 mod sink;
+mod source;
+mod source_jobs;

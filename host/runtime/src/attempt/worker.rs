@@ -16,6 +16,7 @@ use crate::checkpoint::StoredFile;
 use crate::decode::dead_letter::Form;
 use crate::fault_point;
 use crate::graph::{DEAD_LETTERS, Role};
+use crate::job::model::SourceConnector;
 use crate::metrics::{Counters, Meters, Origins};
 use crate::sink::{self, Surroundings};
 use crate::source::{self, SplitState};
@@ -26,6 +27,9 @@ use crate::task::node::OperatorNode;
 use crate::task::operator::OperatorTask;
 use crate::task::sink_node::{SinkNode, sink_error};
 use crate::task::source::{SourceControl, SourceOutlets, SourceSettings, SourceTask};
+
+/// The subtasks of a source together may read ahead this part of the process's memory.
+const READ_AHEAD: u64 = 16;
 
 /// Builds a task on its own thread.
 pub(super) struct Worker {
@@ -61,16 +65,26 @@ impl Worker {
             dead_letters: ports.nth(DEAD_LETTERS - 1).unwrap_or_default(),
             chain: self.chain(1, outlets)?,
         };
-        let reader = source::open(source, dealt.splits, dealt.first_split).map_err(|error| {
-            Error::Source {
+        let of = self.blueprint.plan.chains[self.chain].parallelism;
+        let subtask = source::Subtask {
+            number: u32::from(self.subtask),
+            of: u32::from(of),
+            first_split: dealt.first_split,
+            all: &self.beginning.splits[i],
+            read_ahead: self.blueprint.memory.process() / READ_AHEAD / u64::from(of),
+        };
+        let reader =
+            source::open(source, dealt.splits, subtask).map_err(|error| Error::Source {
                 source_id: source.id.to_string(),
                 error,
-            }
-        })?;
+            })?;
         let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         let settings = SourceSettings {
             id: source.id.to_string(),
             letter_form: Form::of(&self.blueprint.job, &source.on_error),
+            // A generator's records have times only where they are asked for.
+            has_event_time: source.event_time.is_some()
+                || !matches!(source.connector, SourceConnector::Kafka(_)),
             out_of_order: source
                 .event_time
                 .as_ref()

@@ -147,6 +147,10 @@ impl Context {
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         let text = format!("{}: librdkafka {facility}: {message}", self.owner);
+        // A coordinator that is still loading, or completing what it was asked for, is asked again: nothing to be alarmed by.
+        if facility == "GETPID" {
+            return log::debug(&text);
+        }
         match level {
             RDKafkaLogLevel::Emerg
             | RDKafkaLogLevel::Alert

@@ -6,7 +6,7 @@ use super::Refused;
 use crate::checkpoint::coordinator;
 use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::restart::{Failed, GiveUp};
-use crate::{log, sink, source, start, task};
+use crate::{log, sink, start, task};
 
 /// Why an attempt ended before the job did.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Failure {
                     .help("raise `memory`, and with it that of the container or machine; or keep less: a time to live, state that is cleared")
             }
             task::Error::Source { source_id, error } => {
-                failure.permanent = !matches!(error, source::Error::Io { .. });
+                failure.permanent = !error.may_pass();
                 start::source_problem(source_id, error)
             }
             task::Error::Sink {

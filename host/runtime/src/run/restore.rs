@@ -31,7 +31,7 @@ pub(super) fn splits(
             })
             .map(|entry| entry.splits.clone());
         let found = match known {
-            Some(splits) => source::resume(source, &splits).map(|warnings| {
+            Some(splits) => source::resume(source, splits).map(|(splits, warnings)| {
                 warnings.iter().for_each(|warning| log::warn(warning));
                 splits
             }),
@@ -40,7 +40,7 @@ pub(super) fn splits(
         match found {
             Ok(splits) => all.push(splits),
             Err(error) => {
-                passing &= matches!(error, source::Error::Io { .. });
+                passing &= error.may_pass();
                 let problem = start::source_problem(source.id.as_str(), &error);
                 problems.push(start::placed(problem, job, source.place));
             }

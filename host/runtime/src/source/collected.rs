@@ -1,9 +1,10 @@
 //! What a reader emitted, for tests.
 
-use super::{Emit, Error, Progress, Reader};
+use super::{Emit, Error, Progress, Reader, SplitState, Subtask};
 use crate::batch::Origin;
 use crate::decode::dead_letter::Letter;
 use crate::headers::Header;
+use crate::job::model;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
@@ -107,4 +108,27 @@ impl Emit for Collected {
     fn full(&self) -> bool {
         self.rows.len() >= self.allowance
     }
+}
+
+/// Checks `splits` before somebody goes on from them; gives the warnings.
+pub(super) fn resume(source: &model::Source, splits: &[SplitState]) -> Result<Vec<String>, Error> {
+    let (resumed, warnings) = super::resume(source, splits.to_vec())?;
+    assert_eq!(resumed, splits, "files add nothing");
+    Ok(warnings)
+}
+
+/// The reader of a source's only subtask.
+pub(super) fn open(
+    source: &model::Source,
+    splits: Vec<SplitState>,
+    first_split: u32,
+) -> Result<Box<dyn Reader>, Error> {
+    let subtask = Subtask {
+        number: 0,
+        of: 1,
+        first_split,
+        all: &[],
+        read_ahead: 0,
+    };
+    super::open(source, splits, subtask)
 }

@@ -491,7 +491,7 @@ impl Reader for Files {
                     return Ok(Progress::Idle);
                 };
                 if self.watch.is_some() {
-                    self.files[index].origin = emit.origin(&self.files[index].state.name);
+                    self.files[index].origin = emit.origin(&self.files[index].state.name, "line");
                 }
                 let state = &self.files[index].state;
                 if !state.is_begun() {

@@ -3,7 +3,7 @@
 //! A source is made of *splits* (a file, a share of a generated sequence), each with a position. Splits are found once,
 //! by [`discover`] when a job starts fresh, dealt to subtasks by [`deal`], and their positions are part of every
 //! checkpoint; on recovery, at whatever parallelism, the recorded splits are checked by [`resume`] and dealt again, and
-//! each goes on from its position. A source that watches directories finds further ones while it runs.
+//! each goes on from its position. A source that watches directories, or topics for new partitions, finds further ones while it runs.
 
 use crate::batch::Origin;
 use crate::decode::dead_letter::Letter;
@@ -14,6 +14,8 @@ mod assign;
 mod file;
 mod framer;
 mod generator;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod records;
 mod stdin;
 
@@ -21,11 +23,13 @@ mod stdin;
 mod collected;
 
 use assign::assign;
+#[cfg(feature = "kafka")]
+pub use kafka::GroupOffsets;
 
 /// A split and how far it was read: part of a checkpoint.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct SplitState {
-    /// Number of the split within its source, dense from 0, fixed for the job's life.
+    /// Number of the split within its source. Those that an attempt begins with are dense from 0 and keep their numbers until it ends.
     pub split: u32,
     /// What it is, for messages: a path, `generator 3`, `stdin`.
     pub name: String,
@@ -55,6 +59,9 @@ pub enum Progress {
     More,
     /// Nothing to read just now; ask again after a short while.
     Idle,
+    /// There is or may be something, but it cannot be had just now: ask again after a short while. Unlike [`Progress::Idle`], it says
+    /// nothing about time.
+    Waiting,
     /// Every split of this subtask is done.
     Ended,
 }
@@ -89,10 +96,14 @@ pub trait Emit {
     fn opened(&mut self, split: u32);
     /// `split` is done and holds the watermark no longer.
     fn done(&mut self, split: u32);
-    /// A number for the [`Origin`]s of records of an input called `name` that was not known when the job started. Origins are for
-    /// messages only: where there are no names, there is no need for a number of its own.
-    fn origin(&mut self, name: &str) -> u32 {
-        let _ = name;
+    /// `split` has had nothing to read for `event_time.idle`, while others may have: it does not hold the watermark until its next record.
+    fn idle(&mut self, split: u32) {
+        let _ = split;
+    }
+    /// A number for the [`Origin`]s of records of an input called `name` that was not known when the job started, in which a place is
+    /// called `unit`. Origins are for messages only: where there are no names, there is no need for a number of its own.
+    fn origin(&mut self, name: &str, unit: &'static str) -> u32 {
+        let _ = (name, unit);
         u32::MAX
     }
     /// Whether the reader should return now (a batch is full, or the allowance of `rate:` is used up). Checked before each record.
@@ -118,6 +129,12 @@ pub trait Reader: Send {
     /// How much was read, and of how much in all, in a unit that suits the connector (bytes of files as they are on
     /// disk, records); `None` if there is no end to tell of.
     fn share(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// Records, or places for some, between what was read and the end of its splits as far as is known; `None` for what has no end or
+    /// was not looked at yet.
+    fn lag(&self) -> Option<u64> {
         None
     }
 
@@ -148,6 +165,20 @@ pub enum Error {
         /// What is wrong with it, and the remedy.
         what: String,
     },
+    /// A record could not be decoded: same again on every try.
+    #[error("{name} offset {offset}: {what}")]
+    Record {
+        /// Topic and partition.
+        name: String,
+        /// Its offset.
+        offset: i64,
+        /// What is wrong with it, and the remedy.
+        what: String,
+    },
+    /// A Kafka cluster does not answer, or not as it should.
+    #[cfg(feature = "kafka")]
+    #[error("{0}")]
+    Kafka(crate::kafka::Error),
     /// Input is not what the checkpoint was taken over, or is missing: permanent.
     #[error("{0}")]
     Changed(String),
@@ -161,9 +192,21 @@ impl Error {
     pub fn code(&self) -> &'static str {
         match self {
             Error::Io { .. } => "W0601",
-            Error::Decode { .. } => "W0602",
+            Error::Decode { .. } | Error::Record { .. } => "W0602",
+            #[cfg(feature = "kafka")]
+            Error::Kafka(error) => error.code(),
             Error::Changed(_) => "W0603",
             Error::Invalid(_) => "W0604",
+        }
+    }
+
+    /// Whether trying again later may help.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Error::Io { .. } => true,
+            #[cfg(feature = "kafka")]
+            Error::Kafka(error) => error.may_pass(),
+            _ => false,
         }
     }
 }
@@ -179,24 +222,34 @@ pub fn discover(source: &model::Source) -> Result<Vec<SplitState>, Error> {
         }
         SourceConnector::Stdin => Ok(vec![stdin::split()]),
         SourceConnector::Generator(settings) => generator::discover(&source.id, settings),
+        #[cfg(feature = "kafka")]
+        SourceConnector::Kafka(settings) => kafka::discover(&source.id, settings),
+        #[cfg(not(feature = "kafka"))]
         SourceConnector::Kafka(_) => Err(without_kafka(source)),
     }
 }
 
-/// Checks the recorded `splits` of `source` against what is there now, before a job goes on from them. Returns
-/// warnings: what is there and will not be read.
+/// Checks the recorded `splits` of `source` against what is there now, before a job goes on from them. Returns what it goes on from, which
+/// may be more than was recorded, and warnings: what is there and will not be read.
 ///
 /// # Errors
 /// [`Error::Changed`] if the splits could not be gone on with, [`Error::Io`] if that cannot be told.
-pub fn resume(source: &model::Source, splits: &[SplitState]) -> Result<Vec<String>, Error> {
-    match &source.connector {
+pub fn resume(
+    source: &model::Source,
+    splits: Vec<SplitState>,
+) -> Result<(Vec<SplitState>, Vec<String>), Error> {
+    let warnings = match &source.connector {
         SourceConnector::File { paths, watch, .. } => {
-            file::resume(&source.id, paths, watch.is_some(), splits)
+            file::resume(&source.id, paths, watch.is_some(), &splits)
         }
-        SourceConnector::Stdin => stdin::resume(&source.id, splits),
-        SourceConnector::Generator(settings) => generator::resume(&source.id, settings, splits),
+        SourceConnector::Stdin => stdin::resume(&source.id, &splits),
+        SourceConnector::Generator(settings) => generator::resume(&source.id, settings, &splits),
+        #[cfg(feature = "kafka")]
+        SourceConnector::Kafka(settings) => return kafka::resume(&source.id, settings, splits),
+        #[cfg(not(feature = "kafka"))]
         SourceConnector::Kafka(_) => Err(without_kafka(source)),
-    }
+    }?;
+    Ok((splits, warnings))
 }
 
 /// Deals the recorded or discovered `splits` of `source` to `parallelism` subtasks (at least 1), the same way each time.
@@ -215,16 +268,31 @@ pub fn deal(
     }
 }
 
-/// The reader of one subtask, for the `splits` that it was dealt. `first_split` is the job-wide number of the source's
-/// split 0, for [`Origin`]s.
+/// Which of a source's subtasks a reader is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Subtask<'a> {
+    /// Its number.
+    pub number: u32,
+    /// Subtasks there are.
+    pub of: u32,
+    /// The job-wide number of the source's split 0, for [`Origin`]s.
+    pub first_split: u32,
+    /// The splits of all subtasks, as the attempt begins.
+    pub all: &'a [SplitState],
+    /// Bytes that it may read ahead, where it does.
+    pub read_ahead: u64,
+}
+
+/// The reader of one subtask, for the `splits` that it was dealt.
 ///
 /// # Errors
 /// Settings that the source cannot work with, or positions that are not this connector's.
 pub fn open(
     source: &model::Source,
     splits: Vec<SplitState>,
-    first_split: u32,
+    subtask: Subtask<'_>,
 ) -> Result<Box<dyn Reader>, Error> {
+    let first_split = subtask.first_split;
     Ok(match &source.connector {
         SourceConnector::File { .. } => Box::new(file::Files::open(source, splits, first_split)?),
         SourceConnector::Stdin => Box::new(stdin::Stdin::open(source, splits, first_split)?),
@@ -234,10 +302,16 @@ pub fn open(
             splits,
             first_split,
         )?),
+        #[cfg(feature = "kafka")]
+        SourceConnector::Kafka(settings) => {
+            Box::new(kafka::Partitions::open(source, settings, splits, subtask)?)
+        }
+        #[cfg(not(feature = "kafka"))]
         SourceConnector::Kafka(_) => return Err(without_kafka(source)),
     })
 }
 
+#[cfg(not(feature = "kafka"))]
 fn without_kafka(source: &model::Source) -> Error {
     Error::Invalid(format!(
         "source `{}`: this weir was built without Kafka; build it with its default features",

@@ -198,6 +198,8 @@ struct Outlets {
     /// Those of the record that is emitted, for each of the places that it goes to.
     headers: Headers,
     watermarks: SplitWatermarks,
+    /// Whether the times of its records are event times.
+    has_event_time: bool,
     origins: Arc<Origins>,
     /// Records this read may still emit.
     allowance: usize,
@@ -224,7 +226,7 @@ impl Outlets {
     }
 
     fn seen(&mut self, split: u32, time: i64) {
-        if time != NO_TIME {
+        if self.has_event_time && time != NO_TIME {
             self.watermarks.seen(split, time);
         }
         self.emitted += 1;
@@ -296,8 +298,12 @@ impl Emit for Outlets {
         self.watermarks.done(split);
     }
 
-    fn origin(&mut self, name: &str) -> u32 {
-        self.origins.add(name, "line")
+    fn idle(&mut self, split: u32) {
+        self.watermarks.idle(split);
+    }
+
+    fn origin(&mut self, name: &str, unit: &'static str) -> u32 {
+        self.origins.add(name, unit)
     }
 
     fn full(&self) -> bool {
@@ -335,6 +341,8 @@ pub struct SourceTask {
 pub struct SourceSettings {
     /// The source's id.
     pub id: String,
+    /// Whether the times of its records are event times and make watermarks. Kafka's records have a time in any case.
+    pub has_event_time: bool,
     /// Bound of the disorder in milliseconds.
     pub out_of_order: i64,
     /// See [`crate::job::model::EventTime::idle`].
@@ -382,6 +390,7 @@ impl SourceTask {
                 letter_form: settings.letter_form,
                 headers: Headers::default(),
                 watermarks,
+                has_event_time: settings.has_event_time,
                 origins: settings.origins,
                 allowance: 0,
                 emitted: 0,
@@ -552,6 +561,14 @@ impl Task for SourceTask {
                     self.control.waits.was_idle_since(began);
                 }
                 self.rest(now)?;
+            }
+            Progress::Waiting => {
+                self.flush(false)?;
+                if self.outlets.emitted == 0 {
+                    self.control.waits.was_idle_since(began);
+                }
+                self.idle_since = None;
+                self.control.wait(IDLE_WAIT);
             }
             Progress::Ended => {
                 self.report();

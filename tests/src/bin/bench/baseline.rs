@@ -51,7 +51,14 @@ impl Emit for Count {
 pub(crate) fn run(path: &Path) -> Outcome {
     let job = child::load(path)?;
     let splits = source::discover(&job.sources[0])?;
-    let mut reader = source::open(&job.sources[0], splits, 0)?;
+    let subtask = source::Subtask {
+        number: 0,
+        of: 1,
+        first_split: 0,
+        all: &[],
+        read_ahead: 0,
+    };
+    let mut reader = source::open(&job.sources[0], splits, subtask)?;
     let mut count = Count {
         counts: HashMap::new(),
         bytes: 0,

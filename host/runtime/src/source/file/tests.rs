@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::job::model::{
     ErrorPolicy, EventTime, Header, KeySelector, Place, Source, SourceConnector, TimeFormat,
 };
-use crate::source::collected::Collected;
-use crate::source::{assign, discover, open, resume};
+use crate::source::collected::{Collected, open, resume};
+use crate::source::{assign, discover};
 
 use super::*;
 

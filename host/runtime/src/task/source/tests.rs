@@ -72,6 +72,7 @@ fn task_reading(
 ) -> (SourceTask, Arc<SourceControl>) {
     let control = Arc::new(SourceControl::default());
     let settings = SourceSettings {
+        has_event_time: true,
         letter_form: Form::Object,
         id: "s".into(),
         out_of_order: 10,

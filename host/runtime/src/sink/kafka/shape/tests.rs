@@ -31,6 +31,7 @@ fn settings() -> KafkaSink {
 fn topic(name: &str) -> OutputTopic {
     OutputTopic {
         name: name.to_owned(),
+        id: "an id".parse().expect("any text is one"),
         partitions: 4,
         max_bytes: 1_000,
         ahead: None,

@@ -4,8 +4,8 @@ use super::super::Files;
 use super::super::tests::source;
 use super::*;
 use crate::job::model::{self, Format, SourceConnector};
-use crate::source::collected::Collected;
-use crate::source::{Progress, Reader, deal, discover, resume};
+use crate::source::collected::{Collected, resume};
+use crate::source::{Progress, Reader, deal, discover};
 
 struct Inbox {
     dir: tempfile::TempDir,
@@ -56,7 +56,7 @@ fn drain(reader: &mut Files, into: &mut Collected) -> Result<(), Error> {
             watch.next_look = None;
         }
         match reader.read(into)? {
-            Progress::Idle => looks += 1,
+            Progress::Idle | Progress::Waiting => looks += 1,
             Progress::More => looks = 0,
             Progress::Ended => panic!("what is watched has no end"),
         }
