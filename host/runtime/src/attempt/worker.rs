@@ -180,10 +180,13 @@ impl Worker {
     #[cfg(feature = "kafka")]
     fn kafka(&self, i: usize) -> Option<sink::KafkaSurroundings> {
         let output = self.blueprint.kafka.sinks.get(i)?.as_ref()?;
-        let transactions = self.beginning.transactions.clone();
+        let transactions = output.transactional.then(|| {
+            let made = self.beginning.transactions.clone();
+            made.expect("recovery makes the transactions of a job that is exactly once")
+        });
         Some(sink::KafkaSurroundings {
             output: output.clone(),
-            transactions: transactions.filter(|_| output.transactional),
+            transactions,
             cancel: self.cancel.clone(),
         })
     }

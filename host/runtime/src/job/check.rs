@@ -354,6 +354,7 @@ impl Check<'_> {
         self.topic_uses(&job, exactly_once);
         self.transactions(&job, exactly_once);
         self.dead_letters(&job);
+        self.letters_have_a_topic(&job);
         if self.references(&job) && complete {
             self.unused(&job);
             self.exchanges(&job);

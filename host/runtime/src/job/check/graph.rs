@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Check, Kind};
 use crate::job::model::{
-    Delivery, ErrorPolicy, Exchange, Input, Job, NodeId, SinkConnector, SourceConnector,
+    Delivery, ErrorPolicy, Exchange, Input, Job, KafkaTopic, NodeId, SinkConnector, SourceConnector,
 };
 use crate::job::wording::subject;
 
@@ -261,6 +261,36 @@ impl Check<'_> {
                 self.error("W0120", &path, title)
                     .help("a sink that takes dead letters of sinks has `on_error: fail` or `skip`"),
             );
+        }
+    }
+
+    /// Refuses dead letters for a sink whose records name their topic: what could not be decoded names none.
+    pub(super) fn letters_have_a_topic(&self, job: &Job) {
+        let sources = job.sources.iter();
+        let sources = sources.map(|it| (Kind::Source, &it.id, &it.on_error));
+        let operators = job.operators.iter();
+        let operators = operators.map(|it| (Kind::Operator, &it.id, &it.on_error));
+        let sinks = job.sinks.iter();
+        let sinks = sinks.map(|it| (Kind::Sink, &it.id, &it.on_error));
+        for (kind, id, policy) in sources.chain(operators).chain(sinks) {
+            let ErrorPolicy::DeadLetter(to) = policy else {
+                continue;
+            };
+            let by_field = job.sinks.iter().any(|sink| {
+                sink.id == *to
+                    && matches!(&sink.connector, SinkConnector::Kafka(kafka)
+                        if matches!(kafka.topic, KafkaTopic::Field { .. }))
+            });
+            if by_field {
+                let path = [kind.section(), id.as_str(), "on_error", "dead_letter"];
+                let title = format!(
+                    "dead letters of {} go to sink `{to}`, whose records name their topic",
+                    subject(&[kind.section(), id.as_str()])
+                );
+                self.push(self.error("W0120", &path, title).help(
+                    "a dead letter may be nothing that has fields: make a sink with `topic: NAME` for them",
+                ));
+            }
         }
     }
 
