@@ -5,7 +5,7 @@
 //! first null arrives.
 
 use crate::bindings::weir::operator::state::Cells;
-use crate::bindings::weir::operator::types::{Column, Nullable};
+use crate::bindings::weir::operator::types::{Column, Headers, Nullable};
 
 impl Column {
     pub(crate) fn empty() -> Column {
@@ -101,6 +101,45 @@ impl Nullable {
         self.present.clear();
         self.offsets.truncate(1);
         self.data.clear();
+    }
+}
+
+impl Headers {
+    pub(crate) fn empty() -> Headers {
+        Headers {
+            ends: Vec::new(),
+            names: Column::empty(),
+            contents: Nullable::empty(),
+        }
+    }
+
+    /// The headers of a row, in order.
+    #[inline]
+    pub(crate) fn row(&self, row: usize) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let first = match row {
+            0 => 0,
+            row => self.ends[row - 1],
+        };
+        (first as usize..self.ends[row] as usize)
+            .map(|header| (self.names.row(header), self.contents.row(header)))
+    }
+
+    /// Appends a row with these.
+    pub(crate) fn push<N: AsRef<[u8]>, C: AsRef<[u8]>>(
+        &mut self,
+        headers: impl IntoIterator<Item = (N, Option<C>)>,
+    ) {
+        for (name, contents) in headers {
+            self.names.push(name.as_ref());
+            self.contents.push(contents.as_ref().map(AsRef::as_ref));
+        }
+        self.ends.push(self.names.rows() as u32);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.ends.clear();
+        self.names.clear();
+        self.contents.clear();
     }
 }
 

@@ -181,6 +181,20 @@ impl<'a> Record<'a> {
             .filter(|&time| time != i64::MIN)
     }
 
+    /// The headers in order, each with its name and its contents, which may be null. Names may repeat.
+    ///
+    /// # Panics
+    ///
+    /// The operator has not asked for the headers of this input by
+    /// [`Setup::read_headers`].
+    #[inline]
+    pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
+        let headers = self.batch.headers.as_ref();
+        headers
+            .expect("an input's headers are read only if `Setup::read_headers` asked for them")
+            .row(self.row)
+    }
+
     fn present(&self) -> Result<&'a [u8]> {
         self.value()
             .ok_or_else(|| Fault::new("the record has a null value"))

@@ -1,11 +1,11 @@
 //! Outputs: rows are built in place, in the columns that the host will read.
 //!
-//! Whatever a row does not say (key, time, value) it inherits from the record, or the timer, that is
+//! Whatever a row does not say (key, time, headers, value) it inherits from the record, or the timer, that is
 //! being processed, on the host's side and without a copy. Columns are all or nothing, so rows that
 //! say different things go in different calls; a run of rows of one shape is one call.
 
 use crate::bindings::weir::operator::output::Rows;
-use crate::bindings::weir::operator::types::{Dictionary, Nullable};
+use crate::bindings::weir::operator::types::{Column, Dictionary, Headers, Nullable};
 use crate::codec::Codec;
 use crate::context::{Call, Context};
 use crate::fault::{Fault, Result};
@@ -30,6 +30,7 @@ impl KeptOutput {
             output: self.index,
             key: Key::Kept,
             time: None,
+            headers: false,
         }
     }
 }
@@ -53,6 +54,7 @@ impl GivenOutput {
             output: self.index,
             key: Key::Given(Some(key.as_ref())),
             time: None,
+            headers: false,
         }
     }
 
@@ -65,6 +67,7 @@ impl GivenOutput {
             output: self.index,
             key: Key::Given(None),
             time: None,
+            headers: false,
         }
     }
 }
@@ -84,6 +87,7 @@ impl AbsentOutput {
             output: self.index,
             key: Key::Absent,
             time: None,
+            headers: false,
         }
     }
 }
@@ -95,13 +99,14 @@ enum Key<'a> {
     Absent,
 }
 
-/// A row that is being emitted: say its time if it differs, then its value.
+/// A row that is being emitted: say its time and its headers if they differ, then its value.
 #[must_use = "nothing is emitted until the value is given"]
 pub struct Emission<'a> {
     cx: &'a mut Context,
     output: usize,
     key: Key<'a>,
     time: Option<i64>,
+    headers: bool,
 }
 
 impl std::fmt::Debug for Emission<'_> {
@@ -109,6 +114,7 @@ impl std::fmt::Debug for Emission<'_> {
         f.debug_struct("Emission")
             .field("key", &self.key)
             .field("time", &self.time)
+            .field("headers", &self.headers)
             .finish_non_exhaustive()
     }
 }
@@ -121,6 +127,25 @@ impl Emission<'_> {
     pub fn time(mut self, millis: i64) -> Self {
         self.time = Some(millis);
         self
+    }
+
+    /// Gives the row these headers, a name and contents each, in this order, and no others. Without
+    /// this it has its record's; where there is no record it has none. To add one to those of the
+    /// record, chain it to [`Record::headers`](crate::Record::headers).
+    pub fn headers<N: AsRef<[u8]>, C: AsRef<[u8]>>(
+        mut self,
+        headers: impl IntoIterator<Item = (N, Option<C>)>,
+    ) -> Self {
+        let next = &mut self.cx.outputs[self.output].next_headers;
+        next.clear();
+        next.push(headers);
+        self.headers = true;
+        self
+    }
+
+    /// Gives the row no headers, whatever its record has.
+    pub fn no_headers(self) -> Self {
+        self.headers::<&[u8], &[u8]>([])
     }
 
     /// Emits these bytes.
@@ -207,12 +232,14 @@ impl Emission<'_> {
             output,
             key,
             time,
+            headers,
         } = self;
         let rows = &mut cx.outputs[output];
         let host = &mut *cx.host;
         let shape = Shape {
             value: has_value,
             time: time.is_some(),
+            headers,
         };
         if rows.shape != shape {
             rows.flush(host);
@@ -223,9 +250,13 @@ impl Emission<'_> {
             rows.keys.push(key);
         }
         rows.times.extend(time);
+        if headers {
+            rows.headers.push(rows.next_headers.row(0));
+        }
         rows.origins.push(cx.row);
         rows.count += 1;
-        if rows.values.data.len() + rows.keys.data.len() >= HAND_OVER_BYTES {
+        let headers = rows.headers.names.data.len() + rows.headers.contents.data.len();
+        if rows.values.data.len() + rows.keys.data.len() + headers >= HAND_OVER_BYTES {
             rows.flush(host);
         }
         cx.effects = true;
@@ -253,6 +284,7 @@ impl Emission<'_> {
 struct Shape {
     value: bool,
     time: bool,
+    headers: bool,
 }
 
 /// The rows of one output that the host has not got yet.
@@ -268,6 +300,9 @@ pub(crate) struct OutputRows {
     keys: Nullable,
     values: Nullable,
     times: Vec<i64>,
+    headers: Headers,
+    /// Those of the row that is being emitted, as its one row.
+    next_headers: Headers,
 }
 
 impl OutputRows {
@@ -279,12 +314,15 @@ impl OutputRows {
             shape: Shape {
                 value: true,
                 time: false,
+                headers: false,
             },
             count: 0,
             origins: Vec::new(),
             keys: Nullable::empty(),
             values: Nullable::empty(),
             times: Vec::new(),
+            headers: Headers::empty(),
+            next_headers: Headers::empty(),
         }
     }
 
@@ -299,6 +337,7 @@ impl OutputRows {
         self.keys.clear();
         self.values.clear();
         self.times.clear();
+        self.headers.clear();
     }
 
     /// Hands the rows over. The columns go to the host and come back, so that they keep their memory.
@@ -309,15 +348,18 @@ impl OutputRows {
         if !self.has_origins {
             self.origins.clear();
         }
-        let take = |column: &mut Nullable| {
-            std::mem::replace(
-                column,
-                Nullable {
-                    present: Vec::new(),
-                    offsets: Vec::new(),
-                    data: Vec::new(),
-                },
-            )
+        let take = |column: &mut Nullable| Nullable {
+            present: std::mem::take(&mut column.present),
+            offsets: std::mem::take(&mut column.offsets),
+            data: std::mem::take(&mut column.data),
+        };
+        let take_headers = |headers: &mut Headers| Headers {
+            ends: std::mem::take(&mut headers.ends),
+            names: Column {
+                offsets: std::mem::take(&mut headers.names.offsets),
+                data: std::mem::take(&mut headers.names.data),
+            },
+            contents: take(&mut headers.contents),
         };
         let mut rows = Rows {
             origins: std::mem::take(&mut self.origins),
@@ -328,7 +370,7 @@ impl OutputRows {
             }),
             values: self.shape.value.then(|| take(&mut self.values)),
             times: self.shape.time.then(|| std::mem::take(&mut self.times)),
-            headers: None,
+            headers: self.shape.headers.then(|| take_headers(&mut self.headers)),
         };
         host.emit(self.output, &rows);
         self.origins = std::mem::take(&mut rows.origins);
@@ -340,6 +382,9 @@ impl OutputRows {
         }
         if let Some(times) = rows.times {
             self.times = times;
+        }
+        if let Some(headers) = rows.headers {
+            self.headers = headers;
         }
         self.forget();
     }

@@ -116,6 +116,13 @@ impl Setup {
         self.input(name, InputKind::Unkeyed)
     }
 
+    /// Asks for the headers of an input's records, which
+    /// [`Record::headers`](crate::Record::headers) then has. An operator that only passes headers on
+    /// need not ask: rows have the headers of the record that they come from.
+    pub fn read_headers(&mut self, input: Input) {
+        self.description.inputs[input.index as usize].headers = true;
+    }
+
     fn input(&mut self, name: &str, kind: InputKind) -> Input {
         let index = self.description.inputs.len() as u32;
         self.description.inputs.push(InputDecl {

@@ -11,6 +11,7 @@ mod fixture;
 mod fresh_and_finished;
 mod graphs;
 mod guests_gone_wrong;
+mod headers;
 mod identity;
 mod input_changed;
 mod json_logs;

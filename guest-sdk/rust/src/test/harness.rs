@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::bindings::weir::operator::types::{
-    Batch, Column, Dictionary, Firing, InputKind, Now, Nullable, StateKind, TimeDomain,
+    Batch, Column, Dictionary, Firing, Headers, InputKind, Now, Nullable, StateKind, TimeDomain,
 };
 use crate::codec::{Codec, EntryName};
 use crate::fault::{Fault, Result};
@@ -139,7 +139,7 @@ impl<O: Operator> Harness<O> {
             },
             values: Nullable::empty(),
             times: Vec::new(),
-            headers: None,
+            headers: inputs[input].headers.then(Headers::empty),
         };
         let keyed = inputs[input].kind == InputKind::Keyed;
         let mut keys = Vec::new();
@@ -147,6 +147,9 @@ impl<O: Operator> Harness<O> {
         for record in records {
             batch.values.push(record.value.as_deref());
             batch.times.push(record.time.unwrap_or(i64::MIN));
+            if let Some(headers) = &mut batch.headers {
+                headers.push(record.headers.iter().cloned());
+            }
             if keyed {
                 let key = record
                     .key
@@ -166,6 +169,7 @@ impl<O: Operator> Harness<O> {
             key: record.key.clone(),
             value: record.value.clone(),
             time: record.time,
+            headers: record.headers.clone(),
         });
         let keys = keyed.then_some(keys);
         self.store

@@ -258,7 +258,19 @@ impl Host for Shared {
                 Some(times) => Some(times[row]).filter(|&time| time != i64::MIN),
                 None => inherited().time,
             };
-            emitted.push(Emitted { key, value, time });
+            let headers = match &rows.headers {
+                Some(headers) => headers
+                    .row(row)
+                    .map(|(name, contents)| (name.to_vec(), contents.map(<[u8]>::to_vec)))
+                    .collect(),
+                None => origin.map_or_else(Vec::new, |origin| origin.headers),
+            };
+            emitted.push(Emitted {
+                key,
+                value,
+                time,
+                headers,
+            });
         }
         store.emitted[output as usize].append(&mut emitted);
     }

@@ -52,15 +52,17 @@ pub struct NewRecord {
     key: Option<Vec<u8>>,
     value: Option<Vec<u8>>,
     time: Option<i64>,
+    headers: Vec<Header>,
 }
+
+/// A header: its name, and its contents; `None` is null.
+pub type Header = (Vec<u8>, Option<Vec<u8>>);
 
 /// A record with this value, without key and time, for the first input.
 pub fn record(value: impl AsRef<[u8]>) -> NewRecord {
     NewRecord {
-        input: None,
-        key: None,
         value: Some(value.as_ref().to_vec()),
-        time: None,
+        ..null_record()
     }
 }
 
@@ -71,6 +73,7 @@ pub fn null_record() -> NewRecord {
         key: None,
         value: None,
         time: None,
+        headers: Vec::new(),
     }
 }
 
@@ -90,6 +93,21 @@ impl NewRecord {
     /// The same record with this event time, in milliseconds since the epoch.
     pub fn time(mut self, millis: i64) -> NewRecord {
         self.time = Some(millis);
+        self
+    }
+
+    /// The same record with this header behind those that it has.
+    pub fn header(self, name: impl AsRef<[u8]>, contents: impl AsRef<[u8]>) -> NewRecord {
+        self.with_header(name.as_ref(), Some(contents.as_ref().to_vec()))
+    }
+
+    /// The same record with a header whose contents are null behind those that it has.
+    pub fn null_header(self, name: impl AsRef<[u8]>) -> NewRecord {
+        self.with_header(name.as_ref(), None)
+    }
+
+    fn with_header(mut self, name: &[u8], contents: Option<Vec<u8>>) -> NewRecord {
+        self.headers.push((name.to_vec(), contents));
         self
     }
 }

@@ -11,6 +11,7 @@ use crate::bindings::weir::operator::diagnostics::Level;
 use crate::bindings::weir::operator::state::Cells;
 use crate::bindings::weir::operator::types::{Description, Fault, StateKind, TimeDomain};
 
+use super::Header;
 use super::kept::{Cell, Chain, Kept, Part, Pending, Place};
 
 /// The longest chain of timers in which each was set by the one before it, within one advance.
@@ -25,6 +26,8 @@ pub struct Emitted {
     pub value: Option<Vec<u8>>,
     /// The event time in milliseconds since the epoch, if there is one.
     pub time: Option<i64>,
+    /// The headers, in order.
+    pub headers: Vec<Header>,
 }
 
 enum Undo {
@@ -122,6 +125,7 @@ impl Store {
             key: Some(timer.key.clone()),
             value: None,
             time: Some(timer.time),
+            headers: Vec::new(),
         });
         self.begin(
             Some(pending.iter().map(|timer| timer.key.clone()).collect()),

@@ -19,7 +19,7 @@ use crate::{
 
 use super::kept::Kept;
 use super::store::{Shared, Store};
-use super::{Harness, Scenario, null_record, record};
+use super::{Emitted, Harness, NewRecord, Scenario, null_record, record};
 
 mod calls;
 mod semantics;
@@ -61,7 +61,8 @@ impl Operator for Puppet {
 
     fn new(setup: &mut Setup, (): ()) -> Result<Puppet> {
         setup.keyed_input("keyed");
-        setup.unkeyed_input("unkeyed");
+        let unkeyed = setup.unkeyed_input("unkeyed");
+        setup.read_headers(unkeyed);
         setup.on_watermark();
         let brief = StateOptions::new()
             .ttl(Duration::from_millis(100), Renewal::Access)
@@ -160,10 +161,11 @@ impl Stage {
             batch.keys.index.push(index as u32);
             batch.values.push(Some(place.to_string().as_bytes()));
         }
-        let origin = super::Emitted {
+        let origin = Emitted {
             key: None,
             value: None,
             time: None,
+            headers: Vec::new(),
         };
         let keys = distinct.iter().map(|key| key.as_bytes().to_vec()).collect();
         self.store
@@ -331,6 +333,11 @@ impl Host for Witness {
         }
         if let Some(times) = &rows.times {
             call.push_str(&format!(", times {times:?}"));
+        }
+        if let Some(headers) = &rows.headers {
+            let (names, contents) = (column(&headers.names), nullable(&headers.contents));
+            let ends = &headers.ends;
+            call.push_str(&format!(", headers {ends:?} {names} = {contents}"));
         }
         self.note(call);
         self.host.emit(output, rows);

@@ -295,6 +295,41 @@ fn rows_of_one_shape_are_one_call() {
 }
 
 #[test]
+fn rows_that_give_headers_are_calls_of_their_own() {
+    on_record(|puppet, record, cx| match record.text()? {
+        "0" => puppet.kept.emit(cx).value(""),
+        "1" | "2" => {
+            let headers = [("n", record.value()), ("n", None)];
+            puppet.kept.emit(cx).headers(headers).value("")
+        }
+        _ => puppet.kept.emit(cx).no_headers().forward(),
+    });
+    assert_eq!(
+        Stage::new().records(&["a", "b", "a", "a"]),
+        [
+            "emit 0: from [0], values ",
+            "emit 0: from [1, 2], values  , headers [2, 4] n n n n = 1 - 2 -",
+            "emit 0: from [3], headers [0]  = ",
+        ]
+    );
+}
+
+#[test]
+fn large_headers_do_not_wait_for_the_end() {
+    on_record(|puppet, _, cx| {
+        let headers = [("n", Some(vec![b'x'; 400_000]))];
+        puppet.kept.emit(cx).headers(headers).forward()
+    });
+    let calls = Stage::new().records(&["a"; 7]);
+    let rows: Vec<_> = calls
+        .iter()
+        .map(|call| call.split_once("from ").unwrap().1)
+        .map(|rows| rows.split_once(']').unwrap().0)
+        .collect();
+    assert_eq!(rows, ["[0, 1, 2", "[3, 4, 5", "[6"]);
+}
+
+#[test]
 fn large_output_does_not_wait_for_the_end() {
     on_record(|puppet, _, cx| puppet.kept.emit(cx).value(vec![b'x'; 400_000]));
     let rows: Vec<_> = Stage::new()

@@ -443,3 +443,114 @@ fn what_was_declared_is_described() {
     );
     assert!(description.on_watermark);
 }
+
+/// Headers in which order, repetitions, null and empty count.
+fn headed() -> NewRecord {
+    let record = record("x")
+        .input("unkeyed")
+        .header("n", "1")
+        .null_header("n");
+    record.header("n", "").header("", b"\xff")
+}
+
+fn headers(harness: &Harness<Puppet>, output: &str) -> Vec<String> {
+    let contents = |contents: Option<Vec<u8>>| match contents {
+        None => "null".to_owned(),
+        Some(bytes) => bytes.escape_ascii().to_string(),
+    };
+    let row = |row: Emitted| {
+        let headers = row.headers.into_iter();
+        let headers = headers.map(|(name, bytes)| (name.escape_ascii().to_string(), bytes));
+        let headers: Vec<_> = headers
+            .map(|(name, bytes)| format!("{name}={}", contents(bytes)))
+            .collect();
+        headers.join(" ")
+    };
+    harness.emitted(output).into_iter().map(row).collect()
+}
+
+#[test]
+fn rows_have_the_headers_of_their_record_or_those_that_they_are_given() -> Result {
+    on_record(|puppet, record, cx| {
+        puppet.absent.emit(cx).forward()?;
+        puppet.absent.emit(cx).value("other")?;
+        let more = record.headers().chain([(&b"more"[..], None)]);
+        puppet.given.emit(cx, "k").headers(more).forward()?;
+        puppet.given.emit(cx, "k").no_headers().forward()?;
+        let texts = [("a", Some("b"))];
+        puppet.given.emit(cx, "k").headers(texts).time(5).null()
+    });
+    let plain = || record("y").input("unkeyed");
+    let harness = Scenario::new("null")
+        .records([plain(), headed(), plain()])
+        .check::<Puppet>()?;
+    const ALL: &str = r"n=1 n=null n= =\xff";
+    assert_eq!(headers(&harness, "absent"), ["", "", ALL, ALL, "", ""]);
+    let more = format!("{ALL} more=null");
+    assert_eq!(
+        headers(&harness, "given"),
+        [
+            "more=null",
+            "",
+            "a=b",
+            &more,
+            "",
+            "a=b",
+            "more=null",
+            "",
+            "a=b"
+        ]
+    );
+    Ok(())
+}
+
+#[test]
+fn a_row_that_fails_leaves_no_headers_behind() -> Result {
+    on_record(|puppet, _, cx| {
+        let half = puppet.given.emit(cx, "k").headers([("lost", Some(""))]);
+        drop(half);
+        let failed = puppet.given.emit(cx, "k").headers([("lost", Some(""))]);
+        failed.write(|_| Err(Fault::new("no"))).unwrap_err();
+        let row = puppet.given.emit(cx, "k").headers([("kept", Some(""))]);
+        row.value("v")
+    });
+    let harness = Scenario::new("null")
+        .records([headed(), headed()])
+        .check::<Puppet>()?;
+    assert_eq!(headers(&harness, "given"), ["kept=", "kept="]);
+    Ok(())
+}
+
+#[test]
+fn timers_and_the_end_have_headers_only_if_they_give_them() -> Result {
+    on_record(|puppet, _, cx| puppet.event.set(cx, 5));
+    on_timer(|puppet, _, cx| {
+        puppet.kept.emit(cx).value("bare")?;
+        puppet
+            .kept
+            .emit(cx)
+            .headers([("t", Some("1"))])
+            .value("headed")
+    });
+    ON_BOUNDARY.set(|puppet, cx| {
+        let row = puppet.absent.emit(cx).time(7);
+        row.headers([("f", None::<&str>)]).value("last")
+    });
+    let record = record("x").key("k").header("lost", "");
+    let harness = Scenario::new("null").records([record]).finish();
+    let harness = harness.check::<Puppet>()?;
+    assert_eq!(headers(&harness, "kept"), ["", "t=1"]);
+    assert_eq!(headers(&harness, "absent"), ["f=null", "f=null"]);
+    Ok(())
+}
+
+#[test]
+#[should_panic(expected = "`Setup::read_headers`")]
+fn headers_that_were_not_asked_for_cannot_be_taken_for_none() {
+    on_record(|_, record, _| {
+        let _ = record.headers();
+        Ok(())
+    });
+    let mut harness = Harness::<Puppet>::open("null").unwrap();
+    drop(harness.process([record("x").key("k").header("a", "b")]));
+}
