@@ -169,6 +169,39 @@ fn trials_can_be_chained() {
     assert_eq!(outputs.count(), 3, "{text}");
 }
 
+/// Headers go in, through operators that keep, change and drop them, and out.
+#[test]
+fn headers_go_from_trial_to_trial() {
+    let place = Place::temporary();
+    let guest = component("weir_guest_headers");
+    let given = concat!(
+        r#"{"value":"a","headers":[["n","1"],["n",null],["",""]]}"#,
+        "\n",
+        r#"{"value":"b"}"#,
+        "\n",
+    );
+    let through = |config: &str, stdin: &str| {
+        let config = format!("\"{config}\"");
+        let exit = weir(&place, &["try", &guest, "--config", &config], stdin);
+        exit.expect(0, &[]);
+        exit.text()
+    };
+    let kept = through("keep", given);
+    let line = |value: &str, headers: &str, line: u32| {
+        format!(
+            r#"{{"kind":"output","output":"records","key":null,"value":"{value}"{headers},"line":{line}}}"#
+        )
+    };
+    let all = r#","headers":[["n","1"],["n",null],["",""]]"#;
+    assert_eq!(lines(&kept), [line("a", all, 1), line("b", "", 2)]);
+    let changed = through("change", &kept);
+    let all = r#","headers":[["",""],["n",null],["n","1"],["seen",null]]"#;
+    let seen = r#","headers":[["seen",null]]"#;
+    assert_eq!(lines(&changed), [line("a", all, 1), line("b", seen, 2)]);
+    let dropped = through("drop", &changed);
+    assert_eq!(lines(&dropped), [line("a", "", 1), line("b", "", 2)]);
+}
+
 #[test]
 fn effects_of_every_kind_are_shown_and_those_of_faults_are_not() {
     let place = Place::temporary();

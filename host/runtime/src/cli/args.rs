@@ -119,6 +119,7 @@ pub enum Verb {
             changes of state, timers and faults, a JSON object a line. Nothing is kept afterwards.\n\n\
             A line of input is one of\n\
             \x20 {\"key\": …, \"value\": …, \"time\": …, \"input\": …}     a record; what is left out is null, or none\n\
+            \x20 {…, \"headers\": [[\"name\", \"contents\"], …]}        its headers, in order; contents may be null\n\
             \x20 {\"watermark\": MILLIS}                             event time advances\n\
             \x20 {\"processing_time\": MILLIS}                       the clock stands at this from now on\n\
             \x20 any line that does not begin with {               the value of a record without a key\n\n\

@@ -88,7 +88,10 @@ pub(super) fn describe(text: &mut String, description: &Description) {
     let inputs: Vec<_> = description
         .inputs
         .iter()
-        .map(|input| format!("{} ({})", input.name, start::lower(&input.kind)))
+        .map(|input| {
+            let headers = if input.headers { ", with headers" } else { "" };
+            format!("{} ({}{headers})", input.name, start::lower(&input.kind))
+        })
         .collect();
     section(text, "inputs", &inputs);
     let outputs: Vec<_> = description

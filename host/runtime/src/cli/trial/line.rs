@@ -7,13 +7,15 @@ use serde::de::IgnoredAny;
 
 use crate::batch::END_OF_TIME;
 use crate::decode::json::{self, Pointer, Scalar};
+use crate::headers::Header;
 use crate::job::suggest;
 
 /// Fields of a line, in the order of [`Reader::envelope`]'s pointers.
-const FIELDS: [&str; 7] = [
+const FIELDS: [&str; 8] = [
     "key",
     "value",
     "time",
+    "headers",
     "input",
     "watermark",
     "processing_time",
@@ -32,6 +34,17 @@ pub(super) struct Record {
     pub(super) value: Option<Vec<u8>>,
     /// Its timestamp, if it has one.
     pub(super) time: Option<i64>,
+    /// Its headers in order: name and contents.
+    pub(super) headers: Vec<(String, Option<String>)>,
+}
+
+impl Record {
+    pub(super) fn headers(&self) -> impl Iterator<Item = Header<'_>> {
+        self.headers.iter().map(|(name, contents)| {
+            let contents = contents.as_ref().map(String::as_bytes);
+            (name.as_bytes(), contents)
+        })
+    }
 }
 
 /// A line.
@@ -128,7 +141,17 @@ fn envelope(line: &str, pointers: &[Pointer]) -> Result<Line, String> {
             });
         }
     }
-    let [key, value, time, input, watermark, processing_time, kind] = &found[..] else {
+    let [
+        key,
+        value,
+        time,
+        headers,
+        input,
+        watermark,
+        processing_time,
+        kind,
+    ] = &found[..]
+    else {
         unreachable!("a place a pointer")
     };
     let named = |field, place| bytes(line, place).map_err(|what| format!("`{field}` {what}"));
@@ -171,7 +194,22 @@ fn envelope(line: &str, pointers: &[Pointer]) -> Result<Line, String> {
         key: named("key", key)?,
         value: named("value", value)?,
         time: whole("time", time)?,
+        headers: headers_in(line, headers)?,
     }))
+}
+
+/// The headers that stand at a place; none for null and for what is not there.
+fn headers_in(
+    line: &str,
+    place: &Option<Range<usize>>,
+) -> Result<Vec<(String, Option<String>)>, String> {
+    let Some(place) = place else {
+        return Ok(Vec::new());
+    };
+    let headers: Result<Option<_>, _> = serde_json::from_str(&line[place.clone()]);
+    headers
+        .map(Option::unwrap_or_default)
+        .map_err(|error| format!("`headers` is not a list of [name, contents]: {error}"))
 }
 
 /// A string's bytes, or the text of anything else; `None` for null and for what is not there.
@@ -220,6 +258,41 @@ mod tests {
         let plain = Ok(Line::Record(record(None, Some("to be"))));
         assert_eq!(read("to be"), plain);
         assert_eq!(read("  "), Ok(Line::Nothing));
+    }
+
+    #[test]
+    fn headers_are_pairs_in_order() {
+        let headers = |line: &str| match read(line) {
+            Ok(Line::Record(record)) => Ok(record.headers),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error),
+        };
+        let line = r#"{"value":"a","headers":[["n","\u00e9"],["n",null],["",""]]}"#;
+        let header = |name: &str, contents: Option<&str>| (name.into(), contents.map(Into::into));
+        let expected = vec![
+            header("n", Some("é")),
+            header("n", None),
+            header("", Some("")),
+        ];
+        assert_eq!(headers(line), Ok(expected));
+        for none in ["[]", "null"] {
+            let line = format!(r#"{{"value":"a","headers":{none}}}"#);
+            assert_eq!(headers(&line), Ok(Vec::new()));
+        }
+        for bad in [
+            r#"{"n":"1"}"#,
+            r#"[["n"]]"#,
+            r#"[["n",1]]"#,
+            r#"[[null,"1"]]"#,
+            "1",
+            r#""n""#,
+        ] {
+            let error = headers(&format!(r#"{{"value":"a","headers":{bad}}}"#)).expect_err(bad);
+            assert!(
+                error.starts_with("`headers` is not a list of [name, contents]"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

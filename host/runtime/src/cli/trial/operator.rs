@@ -177,7 +177,8 @@ impl Trial {
         let (key, value) = (record.key.as_deref(), record.value.as_deref());
         let mut batch = Batch::default();
         let time = record.time.unwrap_or(NO_TIME);
-        batch.push(key, hash_of(key), value, time, Origin::NONE);
+        let (hash, headers) = (hash_of(key), record.headers());
+        batch.push_with_headers(key, hash, value, headers, time, Origin::NONE);
         let batch = Arc::new(batch);
         let now = self.now();
         let environment = self.environment();
@@ -300,7 +301,8 @@ impl Trial {
                     .text("output", &self.description.outputs[port].name)
                     .bytes("key", batch.keys.get(row))
                     .bytes("value", batch.values.get(row))
-                    .time("time", batch.times[row]);
+                    .time("time", batch.times[row])
+                    .headers(batch.headers_of(row));
                 self.show(shown);
             }
         }
@@ -350,7 +352,8 @@ impl Trial {
             Some(record) => shown
                 .bytes("key", record.key.as_deref())
                 .bytes("value", record.value.as_deref())
-                .time("time", record.time.unwrap_or(NO_TIME)),
+                .time("time", record.time.unwrap_or(NO_TIME))
+                .headers(record.headers()),
         };
         self.show(shown);
     }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde::de::IgnoredAny;
 
 use crate::decode::dead_letter::base64;
+use crate::headers::Header;
 
 /// One line in the making. Fields come out in the order in which they are added.
 #[derive(Debug)]
@@ -49,6 +50,35 @@ impl Shown {
             Ok(text) if is_compound(text) => self.put(name, text),
             Ok(text) => self.text(name, text),
             Err(_) => self.text(&format!("{name}_base64"), &base64(bytes)),
+        }
+    }
+
+    /// Headers, left out if there are none: as text, else all of them as base64 under a name that says so.
+    pub(super) fn headers<'a>(self, headers: impl Iterator<Item = Header<'a>>) -> Shown {
+        let headers: Vec<_> = headers.collect();
+        if headers.is_empty() {
+            return self;
+        }
+        fn text(bytes: &[u8]) -> Option<String> {
+            std::str::from_utf8(bytes).ok().map(str::to_owned)
+        }
+        let as_text = |(name, contents): &Header<'_>| {
+            let contents = match contents {
+                Some(contents) => Some(text(contents)?),
+                None => None,
+            };
+            Some((text(name)?, contents))
+        };
+        let texts: Option<Vec<_>> = headers.iter().map(as_text).collect();
+        match texts {
+            Some(texts) => self.put("headers", &serde_json::json!(texts).to_string()),
+            None => {
+                let encoded: Vec<_> = headers
+                    .iter()
+                    .map(|(name, contents)| (base64(name), contents.map(base64)))
+                    .collect();
+                self.put("headers_base64", &serde_json::json!(encoded).to_string())
+            }
         }
     }
 
@@ -126,6 +156,24 @@ mod tests {
         assert!(is_json(&line));
         let broken = Shown::new("x").bytes("value", Some(b"{\n}")).finish();
         assert_eq!(broken, r#"{"kind":"x","value":"{\n}"}"#);
+    }
+
+    #[test]
+    fn headers_are_shown_if_there_are_any() {
+        let shown = |headers: &[Header<'_>]| {
+            let line = Shown::new("x").headers(headers.iter().copied()).finish();
+            assert!(is_json(&line));
+            line
+        };
+        assert_eq!(shown(&[]), r#"{"kind":"x"}"#);
+        assert_eq!(
+            shown(&[(b"n", Some(b"{}")), (b"n", None), (b"", Some(b""))]),
+            r#"{"kind":"x","headers":[["n","{}"],["n",null],["",""]]}"#
+        );
+        assert_eq!(
+            shown(&[(b"n", Some(b"\xff")), (b"m", None)]),
+            r#"{"kind":"x","headers_base64":[["bg==","/w=="],["bQ==",null]]}"#
+        );
     }
 
     #[test]
