@@ -232,6 +232,8 @@ impl Batch {
     }
 
     /// Appends a record without headers whose key has `hash`.
+    // Every record comes through here, most without headers: inlined, with what headers need kept out of line.
+    #[inline]
     pub fn push(
         &mut self,
         key: Option<&[u8]>,
@@ -251,6 +253,7 @@ impl Batch {
     }
 
     /// Appends a record with `headers` whose key has `hash`.
+    #[inline]
     pub fn push_with_headers<'a>(
         &mut self,
         key: Option<&[u8]>,

@@ -74,6 +74,7 @@ impl Headers {
     }
 
     /// Appends rows without headers.
+    #[inline(never)]
     pub fn push_none(&mut self, rows: usize) {
         self.ends
             .resize(self.rows() + rows, self.names.len() as u32);
@@ -88,6 +89,7 @@ impl Headers {
     }
 
     /// Adds a header to the last row, of which there must be one.
+    #[inline(never)]
     pub fn add(&mut self, (name, contents): Header<'_>) {
         self.names.push(Some(name));
         self.contents.push(contents);
