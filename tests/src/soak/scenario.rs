@@ -38,7 +38,16 @@ const ONCE: [&str; 7] = [
 /// Points that only a job that has begun from nothing passes.
 const FIRST: [&str; 1] = ["after-marker"];
 /// Points that only a job which writes to Kafka passes, and these do not.
-const KAFKA: [&str; 2] = ["before-flush", "after-prepare"];
+const KAFKA: [&str; 8] = [
+    "before-flush",
+    "after-prepare",
+    "after-fence",
+    "after-resolve",
+    "after-claim-marker",
+    "marker-produced",
+    "inside-commit",
+    "after-transaction",
+];
 /// Points at the end of the input.
 const LAST: [&str; 2] = ["end-of-input", "after-last-commit"];
 

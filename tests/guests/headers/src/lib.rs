@@ -73,7 +73,7 @@ mod tests {
             (name.as_bytes().to_vec(), contents.map(|text| text.into()))
         };
         let (a, b) = (header("a", Some("1")), header("b", None));
-        assert_eq!(headers("null")?, [a.clone(), b.clone()]);
+        assert_eq!(headers(r#""keep""#)?, [a.clone(), b.clone()]);
         assert_eq!(headers(r#""drop""#)?, []);
         assert_eq!(headers(r#""change""#)?, [b, a, header("seen", None)]);
         Ok(())
