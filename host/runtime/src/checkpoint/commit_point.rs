@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::log::{Commit, Log};
+use super::log::{Commit, Entry, Log};
 use super::manifest::{Lineage, Manifest};
 use super::recovery::Seen;
 use super::refusal::Refusal;
@@ -205,18 +205,29 @@ pub(super) fn unresolved(
     Ok(points)
 }
 
+/// An attempt that commits elsewhere than the newest commit was made notes that in the log before its first checkpoint, and one that begins a
+/// lineage stores its manifest before it commits its marker. So a claim after which neither is there has committed nothing, whatever
+/// came of it: a start with the wrong cluster, say, which must not stand in the way of the right one.
 fn claims_in_question<'a>(
     log: &'a Log,
-    manifests: &[Seen],
+    manifests: &'a [Seen],
 ) -> impl Iterator<Item = &'a CommitPoint> {
     let newest = log.newest_commit_slot();
     let writer = newest.map_or(0, |slot| slot.entry.attempt());
+    let here = of_newest_commit(log);
     let told_all = log.newest_commit().is_some_and(|commit| {
         // What was resolved by a later attempt says nothing of what that one did next.
         commit.attempt == writer && manifest_of(commit, manifests).is_some_and(|it| it.last)
     });
+    let begins = |attempt| {
+        let mut ids = manifests.iter().map(|seen| seen.id);
+        ids.any(|id| (id.n, id.attempt) == (0, attempt))
+    };
     log.claims()
-        .filter(move |(attempt, _)| *attempt > writer || (*attempt == writer && !told_all))
+        .filter(move |(attempt, point)| {
+            let since = *attempt > writer || (*attempt == writer && !told_all);
+            since && (here == Some(*point) || begins(*attempt))
+        })
         .map(|(_, point)| point)
 }
 
@@ -232,12 +243,15 @@ fn manifest_of<'a>(commit: &Commit, manifests: &'a [Seen]) -> Option<&'a Manifes
         .map(|(manifest, _)| manifest)
 }
 
-/// Under which commit point the log's newest commit was made.
+/// Where the marker of the log's newest commit is, or [`CommitPoint::Storage`].
 pub(super) fn of_newest_commit(log: &Log) -> Option<&CommitPoint> {
-    let writer = log.newest_commit_slot()?.entry.attempt();
-    log.claims()
-        .find(|(attempt, _)| *attempt == writer)
-        .map(|(_, point)| point)
+    match &log.newest_commit_slot()?.entry {
+        Entry::Resolved { commit_point, .. } => Some(commit_point),
+        Entry::Commit(Commit { attempt: by, .. }) | Entry::Claim { attempt: by, .. } => log
+            .claims()
+            .find(|(attempt, _)| attempt == by)
+            .map(|(_, point)| point),
+    }
 }
 
 /// What a marker says beside the log.
@@ -245,8 +259,8 @@ pub(super) fn of_newest_commit(log: &Log) -> Option<&CommitPoint> {
 pub(super) enum Settled {
     /// The log has the newest commit.
     LogIsRight,
-    /// This checkpoint happened, and the log does not have it yet.
-    Ahead(Commit),
+    /// This checkpoint happened, as the marker there says, and the log does not have it yet.
+    Ahead(Commit, KafkaPoint),
 }
 
 /// What is known when markers are compared with the log.
@@ -314,7 +328,7 @@ pub(super) fn settle(
     }
     let Some(newest) = newest else {
         return match manifest_of(&commit, question.manifests) {
-            Some(manifest) if manifest.n == 0 => Ok(Settled::Ahead(commit)),
+            Some(manifest) if manifest.n == 0 => Ok(Settled::Ahead(commit, at.clone())),
             _ => Err(Refusal::NothingBesideMarker {
                 job: job(),
                 n: marker.n,
@@ -328,7 +342,7 @@ pub(super) fn settle(
     if marker.lineage != newest.lineage {
         return match manifest {
             Some(manifest) if manifest.n == 0 && manifest.replaces.contains(&newest.lineage) => {
-                Ok(Settled::Ahead(commit))
+                Ok(Settled::Ahead(commit, at.clone()))
             }
             _ => Err(Refusal::ForeignMarker {
                 place: at.to_string(),
@@ -341,7 +355,9 @@ pub(super) fn settle(
     }
     if marker.n > newest.n {
         return match manifest {
-            Some(manifest) if manifest.parent == Some(newest.n) => Ok(Settled::Ahead(commit)),
+            Some(manifest) if manifest.parent == Some(newest.n) => {
+                Ok(Settled::Ahead(commit, at.clone()))
+            }
             _ => Err(Refusal::LogRolledBack {
                 storage: storage(),
                 log: newest.n.to_string(),

@@ -108,6 +108,8 @@ pub struct Driver {
     components: ComponentFiles,
     /// State files and components that the manifests of retained checkpoints, and of one in flight, name.
     roots: BTreeMap<ManifestId, BTreeSet<String>>,
+    /// The manifest that was stored last, or was to be, and the times in it: it is the same when it is stored again.
+    stamped: Option<(ManifestId, Reading)>,
     /// Number of the checkpoint that is the job's last one, once its manifest is stored.
     finishing: Option<u64>,
     /// Where originals of parts that were taken over lie; no longer needed once this attempt has a checkpoint of its own.
@@ -138,6 +140,7 @@ impl Driver {
             log: Log::default(),
             components,
             roots: BTreeMap::new(),
+            stamped: None,
             finishing: None,
             superseded: Vec::new(),
         }
@@ -378,10 +381,13 @@ impl Driver {
         }
     }
 
-    /// Does [`super::Action::StoreManifest`].
+    /// Does [`super::Action::StoreManifest`]. One that is stored again, because whether it was stored is not known, keeps its times.
     pub fn store_manifest(&mut self, mut manifest: Manifest, now: Reading) -> Event {
-        manifest.taken_at = now.wall;
-        manifest.processing_time = now.processing;
+        let id = manifest.id();
+        let first = self.stamped.filter(|(stamped, _)| *stamped == id);
+        let (_, at) = *self.stamped.insert(first.unwrap_or((id, now)));
+        manifest.taken_at = at.wall;
+        manifest.processing_time = at.processing;
         let n = manifest.n;
         let components = self.components.store(&*self.storage, manifest.attempt);
         match components.and_then(|()| store(&*self.storage, &manifest)) {

@@ -51,12 +51,14 @@ pub enum Entry {
     },
     /// A checkpoint happened.
     Commit(Commit),
-    /// An attempt learnt from a commit point outside the log that this checkpoint of an earlier one happened.
+    /// An attempt learnt from a commit point outside the log that this checkpoint of an earlier one happened, or has a marker at its own.
     Resolved {
         /// The attempt that wrote this.
         attempt: u64,
         /// What it learnt.
         commit: Commit,
+        /// Where the marker is.
+        commit_point: CommitPoint,
     },
 }
 
@@ -305,13 +307,18 @@ impl Log {
         }
     }
 
-    /// The next slot, in which `attempt` notes that an earlier one's `commit` happened. Nothing is trimmed with it.
-    pub fn resolve(&self, attempt: u64, commit: Commit) -> Slot {
+    /// The next slot, in which `attempt` notes that an earlier one's `commit` happened, whose marker is at `commit_point`. Nothing is
+    /// trimmed with it.
+    pub fn resolve(&self, attempt: u64, commit: Commit, commit_point: CommitPoint) -> Slot {
         Slot {
             format: FORMAT,
             index: self.next_index(),
             kept_from: self.kept_from(),
-            entry: Entry::Resolved { attempt, commit },
+            entry: Entry::Resolved {
+                attempt,
+                commit,
+                commit_point,
+            },
         }
     }
 

@@ -42,7 +42,11 @@ pub trait Markers: Send + Sync {
 
     /// Commits the transaction that carries checkpoint `marker.n`, its marker with it. Blocks until that is certain or given up.
     ///
+    /// It is called on a thread of its own, which may outlive its attempt: once [`Markers::fence`] has begun it must fail, and never touch
+    /// the producers that follow. `marker.attempt` tells: theirs is the attempt of the first marker that they write.
+    ///
     /// # Errors
-    /// Whether it is committed is not known: the attempt must end, and recovery finds out. Why, for a message.
+    /// Whether it is committed is not known: the attempt must end, and recovery finds out. Also if it is, but only on a second try: the
+    /// first may still be under way, and would commit whatever the producer has open when it arrives. Why, for a message.
     fn commit(&self, marker: &Marker) -> Result<(), String>;
 }

@@ -1,13 +1,14 @@
 //! Checkpoints: what makes a killed job go on as if nothing had happened.
 //!
-//! The promise: an effect is committed once, whatever is killed when. It rests on one external act, the creation of a slot
-//! in the [`log`], which decides whether a checkpoint happened; everything before it is invisible, everything after it can be
-//! done again. The parts, from the pure to the edge:
+//! The promise: an effect is committed once, whatever is killed when. It rests on one external act, which decides whether a checkpoint
+//! happened: the creation of a slot in the [`log`] or, where output goes to Kafka, the commit of the transaction that carries it. Everything
+//! before it is invisible, everything after it can be done again. The parts, from the pure to the edge:
 //!
 //! * [`coordinator`] decides what a running attempt does next (barrier, manifest, slot, publish): events in, actions out.
 //! * [`recovery`] decides what a start does: steps out, answers in. It restores, starts fresh, or stops with a [`Refusal`].
 //! * [`snapshot`], [`manifest`], [`log`] and [`witness`] are what is written: a task's part of a checkpoint, the file that
 //!   names all parts, the decision, and the mark beside the output that notices when checkpoint storage went missing.
+//! * [`commit_point`] compares what markers in Kafka say with the log; [`markers`] is what is asked of the client there.
 //! * [`component`] keeps the operators' components with the checkpoints that were taken with them.
 //! * [`storage`] is where it is written, durably and conditionally; [`ownership`] keeps a second process on this machine out.
 //! * [`driver`] does what the two machines ask for.
@@ -21,7 +22,8 @@
 //! 3. What an attempt deletes is named with an attempt, and only its own or older ones are deleted: an attempt that wakes up
 //!    after it was replaced cannot destroy what its successor wrote.
 //! 4. Barrier N+1 comes only when N is confirmed *and* its output published, so at most one commit is unpublished.
-//! 5. Before anything is refused, the log is read again: if it moved, another host is alive and everything is looked at anew.
+//! 5. A marker is read only after the producers of all earlier attempts are fenced, and what it names is looked for only after it was read.
+//! 6. Before anything is refused, the log is read again: if it moved, another host is alive and everything is looked at anew.
 
 pub mod commit_point;
 pub mod component;

@@ -19,9 +19,10 @@
 //! succeed any more:
 //!
 //! ```text
-//!   claim ──▶ fence all producers ──▶ read the markers ──▶ one knows more than the log: note that in the log, look at everything anew
-//!                                            │
-//!                                            ▼ the log is right
+//!   claim ──▶ fence all producers ──▶ read the markers ──▶ look at everything anew ──▶ one knows more than the log: note that in the log
+//!                                                                  ▲     │                                                   │
+//!                                                                  └─────┼───────────────────────────────────────────────────┘
+//!                                                                        ▼ the log is right
 //!                                     write the marker as this attempt's ──▶ check that no newer attempt has claimed meanwhile
 //! ```
 //!
@@ -288,6 +289,8 @@ pub struct Recovery {
     first: Option<Commit>,
     /// Whether the claim stands.
     claimed: bool,
+    /// The markers that were read, if nothing has happened since that may have changed them.
+    markers: Option<Vec<(KafkaPoint, MarkerFound)>>,
     /// Whether something of an earlier attempt may still be committed in Kafka.
     fencing: bool,
     /// Whether this attempt's marker stands.
@@ -318,6 +321,7 @@ impl Recovery {
             plan: None,
             first: None,
             claimed: false,
+            markers: None,
             fencing: true,
             marked: false,
             attempt: 0,
@@ -377,6 +381,7 @@ impl Recovery {
             (Step::Own, Answer::Taken) => Step::ReadLog,
             (Step::Claim(slot), Answer::Done) => {
                 self.tried = Some((self.attempt, Some(slot.index)));
+                self.markers = None;
                 // From here on a newer attempt is another host's.
                 self.setup.after = Some(self.attempt);
                 self.own_log().push(slot);
@@ -398,24 +403,14 @@ impl Recovery {
                     Step::ReadLog
                 }
             }
-            (Step::Peek(at), Answer::Markers(found)) => match self.settle(&[at], &found) {
-                Ok(_) => self.claim(),
-                Err(refusal) => self.doubtful(refusal),
-            },
             (Step::Fence(points), Answer::Done) => {
                 self.fencing = false;
                 Step::ReadMarkers(points)
             }
             (Step::Fence(_) | Step::WriteMarker(_), Answer::Fenced) => self.fenced(),
+            (Step::Peek(at), Answer::Markers(found)) => self.marked_so_far(vec![at], found),
             (Step::ReadMarkers(points), Answer::Markers(found)) => {
-                match self.settle(&points, &found) {
-                    Ok(Settled::LogIsRight) => self.mark(),
-                    Ok(Settled::Ahead(commit)) => {
-                        let attempt = self.attempt;
-                        Step::Resolve(self.own_log().resolve(attempt, commit))
-                    }
-                    Err(refusal) => self.doubtful(refusal),
-                }
+                self.marked_so_far(points, found)
             }
             (Step::Resolve(slot), Answer::Done) => {
                 self.own_log().push(slot);
@@ -505,6 +500,8 @@ impl Recovery {
     fn fenced(&mut self) -> Step {
         self.marked = false;
         self.fencing = true;
+        // Another one's lineage may have begun in the meantime.
+        self.first = None;
         self.observations += 1;
         if self.observations >= OBSERVATIONS {
             return self.doubtful(Refusal::Storage {
@@ -548,6 +545,13 @@ impl Recovery {
             }
         }
         self.seen.log = log;
+        self.markers = None;
+        Step::ReadManifests
+    }
+
+    /// A manifest is stored before its marker is committed. So whatever a marker names is among the manifests that are read after it.
+    fn marked_so_far(&mut self, points: Vec<KafkaPoint>, found: Vec<MarkerFound>) -> Step {
+        self.markers = Some(points.into_iter().zip(found).collect());
         Step::ReadManifests
     }
 
@@ -590,8 +594,18 @@ impl Recovery {
 
     /// What comes before the claim, if anything does.
     fn approach(&mut self) -> Step {
-        match (&self.plan, &self.setup.identity.commit_point) {
-            (Some(Plan::Fresh { .. }), CommitPoint::Kafka(point)) => Step::Peek(point.clone()),
+        // A start that cannot go on must not have stopped another host with its claim.
+        if let Err(refusal) = self.unresolved() {
+            return self.doubtful(refusal);
+        }
+        match (&self.plan, &self.setup.identity.commit_point, &self.markers) {
+            (Some(Plan::Fresh { .. }), CommitPoint::Kafka(point), None) => {
+                Step::Peek(point.clone())
+            }
+            (Some(Plan::Fresh { .. }), _, Some(markers)) => match self.settle(markers) {
+                Ok(_) => self.claim(),
+                Err(refusal) => self.doubtful(refusal),
+            },
             _ => self.claim(),
         }
     }
@@ -611,30 +625,55 @@ impl Recovery {
         self.fence()
     }
 
-    /// Ends what could still be committed outside the log, if anything can.
+    /// Ends what could still be committed outside the log, if anything can, and finds out what was.
     fn fence(&mut self) -> Step {
-        if !self.fencing {
-            return self.mark();
-        }
+        let mut points = match self.unresolved() {
+            Ok(points) => points,
+            Err(refusal) => return self.doubtful(refusal),
+        };
         let current = &self.setup.identity.commit_point;
-        let replaced = self.setup.options.fresh && self.setup.options.accept_duplicates;
-        let mut points = Vec::new();
-        if !replaced && let Ok(log) = &self.seen.log {
-            let job = &self.setup.identity.job;
-            match commit_point::unresolved(job, log, &self.seen.manifests, current) {
-                Ok(unresolved) => points = unresolved,
-                Err(refusal) => return self.doubtful(refusal),
-            }
-        }
         points.extend(current.kafka().cloned());
         if points.is_empty() {
             return self.established();
         }
-        Step::Fence(points)
+        if self.fencing {
+            return Step::Fence(points);
+        }
+        let Some(markers) = &self.markers else {
+            return Step::ReadMarkers(points);
+        };
+        match self.settle(markers) {
+            Ok(Settled::LogIsRight) => {
+                self.markers = None;
+                self.mark()
+            }
+            Ok(Settled::Ahead(commit, at)) => {
+                let attempt = self.attempt;
+                let at = CommitPoint::Kafka(at);
+                Step::Resolve(self.own_log().resolve(attempt, commit, at))
+            }
+            Err(refusal) => self.doubtful(refusal),
+        }
+    }
+
+    /// Where else than at this attempt's commit point something may be committed that the log does not have.
+    fn unresolved(&self) -> Result<Vec<KafkaPoint>, Refusal> {
+        let Setup {
+            identity, options, ..
+        } = &self.setup;
+        match &self.seen.log {
+            Ok(log) if !(options.fresh && options.accept_duplicates) => commit_point::unresolved(
+                &identity.job,
+                log,
+                &self.seen.manifests,
+                &identity.commit_point,
+            ),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Compares what was found at some places with the log; what knows most counts.
-    fn settle(&self, points: &[KafkaPoint], found: &[MarkerFound]) -> Result<Settled, Refusal> {
+    fn settle(&self, markers: &[(KafkaPoint, MarkerFound)]) -> Result<Settled, Refusal> {
         let empty = Log::default();
         let question = commit_point::Question {
             job: &self.setup.identity.job,
@@ -645,9 +684,10 @@ impl Recovery {
             accept_duplicates: self.setup.options.accept_duplicates,
         };
         let mut settled = Settled::LogIsRight;
-        for (point, found) in points.iter().zip(found) {
-            if let Settled::Ahead(commit) = commit_point::settle(&question, point, found)? {
-                settled = Settled::Ahead(commit);
+        for (point, found) in markers {
+            let here = commit_point::settle(&question, point, found)?;
+            if here != Settled::LogIsRight {
+                settled = here;
             }
         }
         Ok(settled)
@@ -680,7 +720,7 @@ impl Recovery {
             Some(commit) if commit_point::of_newest_commit(log) != Some(&current) => {
                 let commit = commit.clone();
                 let attempt = self.attempt;
-                Step::Resolve(self.own_log().resolve(attempt, commit))
+                Step::Resolve(self.own_log().resolve(attempt, commit, current))
             }
             _ => self.established(),
         }

@@ -174,7 +174,19 @@ fn event(what: &str, tasks: &Coordinator) -> Event {
 
 #[track_caller]
 fn transcript(tasks: &str, expected: &str) {
+    happens(coordinator(tasks), expected);
+}
+
+/// As [`transcript`], of a job whose output goes into a transaction a checkpoint.
+#[track_caller]
+fn in_transactions(tasks: &str, expected: &str) {
     let mut coordinator = coordinator(tasks);
+    coordinator.transactional = true;
+    happens(coordinator, expected);
+}
+
+#[track_caller]
+fn happens(mut coordinator: Coordinator, expected: &str) {
     let mut actual = String::new();
     let lines = expected
         .lines()
@@ -718,5 +730,103 @@ fn a_warning_names_a_few_tasks_and_counts_the_rest() {
         warning.to_string(),
         "checkpoint 42 failed (3 in a row; last good 1m12s ago; the job fails at 8m)\n  \
          it took longer than 2m\n  waiting for t0, t1, t2, t3, t4 and 4 more"
+    );
+}
+
+#[test]
+fn a_declined_checkpoint_whose_output_is_in_a_transaction_ends_the_attempt() {
+    in_transactions(
+        "in* op",
+        "
+        10 tick           -> barrier 1
+        11 ack 1 in [a]   ->
+        12 decline 1 op   -> fail attempt: checkpoint 1 could not be taken, and its output is in a transaction of its own: op: disk full
+        13 tick           ->
+        ",
+    );
+    let why = || "disk full".to_owned();
+    let lost = Failure::CheckpointLost { n: 1, why: why() };
+    assert_eq!((lost.code(), lost.permanent()), ("W0530", false));
+}
+
+#[test]
+fn one_that_takes_too_long_ends_the_attempt_also_when_the_job_stops() {
+    let lost = "it took longer than 1m";
+    for (begin, stop) in [
+        ("10 tick -> barrier 1", "11 tick ->"),
+        ("9 tick ->", "10 stop -> barrier 1 last"),
+    ] {
+        in_transactions(
+            "in* op",
+            &format!(
+                "
+                {begin}
+                {stop}
+                12 ack 1 in   ->
+                12 deadline?  -> 70
+                70 tick       -> fail attempt: checkpoint 1 could not be taken, and its output is in a transaction of its own: {lost}
+                "
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_manifest_of_a_transaction_is_stored_again_after_a_pause() {
+    in_transactions(
+        "in*",
+        "
+        10 tick          -> barrier 1
+        21 ack 1 in [a]  -> store 1 after 0 in@1 [a]
+        22 unstored 1    ->
+        22 deadline?     -> 23
+        22 tick          ->
+        23 tick          -> store 1 after 0 in@1 [a]
+        23 deadline?     -> 70
+        24 unstored 1    ->
+        25 tick          -> store 1 after 0 in@1 [a]
+        26 stored 1      -> commit 1
+        26 unstored 1    ->
+        27 committed 1   -> publish 1 [a]
+        28 published 1   -> collect 1 | barrier 2
+        ",
+    );
+}
+
+#[test]
+fn a_manifest_of_a_transaction_that_cannot_be_stored_in_time_ends_the_attempt() {
+    in_transactions(
+        "in*",
+        "
+        10 tick        -> barrier 1
+        21 ack 1 in    -> store 1 after 0 in@1 []
+        22 unstored 1  ->
+        23 tick        -> store 1 after 0 in@1 []
+        69 unstored 1  ->
+        69 deadline?   -> 70
+        70 tick        -> fail attempt: checkpoint 1 could not be taken, and its output is in a transaction of its own: it took longer than 1m: disk full
+        ",
+    );
+}
+
+#[test]
+fn want_of_space_does_not_take_back_a_barrier_whose_output_is_in_a_transaction() {
+    in_transactions(
+        "in* op",
+        "
+        10 tick        -> barrier 1
+        11 ack 1 in    ->
+        12 hold        ->
+        13 ack 1 op    -> store 1 after 0 in@1 op@1 []
+        14 hold        ->
+        14 unstored 1  ->
+        15 tick        -> store 1 after 0 in@1 op@1 []
+        16 stored 1    -> commit 1
+        16 committed 1 -> publish 1 []
+        17 published 1 -> collect 1
+        30 tick        ->
+        30 deadline?   -> never
+        40 release     -> barrier 2
+        ",
     );
 }

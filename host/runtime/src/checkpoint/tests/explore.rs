@@ -7,7 +7,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::model::{Bounds, Host, Move, Mutation, Violation, World};
+use super::model::{Bounds, Host, Move, Mutation, Sinks, Violation, World};
 
 /// A search that needs more is a mistake in the bounds.
 const WORLDS: usize = 3_000_000;
@@ -100,16 +100,29 @@ fn explore(bounds: Bounds, mutation: Mutation) -> Result<Coverage, Found> {
     Ok(coverage)
 }
 
-/// One host starts on the disk as it is and is not disturbed.
+/// One host starts on the disk as it is and is not disturbed. Requests that are still under way arrive after its end, or before.
 fn alone_to_the_end(world: &World, records: u64) -> Result<(), Violation> {
-    let mut world = world.after_the_end();
+    let world = world.after_the_end();
+    let mut arrived = world.clone();
+    while arrived.under_way() {
+        arrived.apply(Move::Arrive(0))?;
+    }
+    if world.under_way() {
+        to_the_end(arrived, records)?;
+    }
+    to_the_end(world, records)
+}
+
+fn to_the_end(mut world: World, records: u64) -> Result<(), Violation> {
     while let Some(what) = world.moves().first().copied() {
         world.apply(what)?;
         world.disk.value.check()?;
     }
-    let visible = world.disk.value.visible();
-    if !visible.iter().copied().eq(0..records) {
-        return Err(format!("records {visible:?} are visible of {records}"));
+    let disk = &world.disk.value;
+    for visible in disk.visible(world.sinks) {
+        if !visible.iter().copied().eq(0..records) {
+            return Err(format!("records {visible:?} are visible of {records}"));
+        }
     }
     Ok(())
 }
@@ -122,6 +135,8 @@ const TWO_HOSTS: Bounds = Bounds {
     crashes: 0,
     declines: 0,
     hands: 0,
+    sinks: Sinks::File,
+    faults: 0,
 };
 
 /// One host that crashes and starts again, and somebody who empties storage or puts an old copy back while it is down.
@@ -133,11 +148,35 @@ const HANDS: Bounds = Bounds {
     crashes: 2,
     declines: 1,
     hands: 1,
+    sinks: Sinks::File,
+    faults: 0,
+};
+
+/// As [`KAFKA`], with a checkpoint behind it when two hosts start at once.
+const KAFKA_RESUMED: Bounds = Bounds {
+    records: 1,
+    starts: 3,
+    crashes: 1,
+    faults: 0,
+    ..KAFKA
+};
+
+/// A job whose output goes to Kafka, and one request of it that goes wrong.
+const KAFKA: Bounds = Bounds {
+    slow_collection: false,
+    sinks: Sinks::Kafka,
+    faults: 1,
+    ..TWO_HOSTS
 };
 
 #[track_caller]
 fn holds(bounds: Bounds) -> Coverage {
-    match explore(bounds, Mutation::Faithful) {
+    holds_with(Mutation::Faithful, bounds)
+}
+
+#[track_caller]
+fn holds_with(mutation: Mutation, bounds: Bounds) -> Coverage {
+    match explore(bounds, mutation) {
         Ok(coverage) => coverage,
         Err(found) => panic!("{}\n{:?}", found.violation, found.way),
     }
@@ -320,4 +359,111 @@ fn writing_the_witness_only_afterwards_is_noticed() {
 fn not_looking_at_the_witness_is_noticed() {
     let violation = noticed(Mutation::BlindToWitness, HANDS);
     assert!(violation.contains("from nothing"), "{violation}");
+}
+
+#[test]
+fn two_hosts_that_commit_in_kafka_lose_and_double_nothing() {
+    let coverage = holds(KAFKA);
+    assert!(
+        coverage.both_running > 1_000 && coverage.disks > 1_000,
+        "{coverage:?}"
+    );
+    // Nothing that happens by itself is ever refused but for a newer attempt.
+    assert_eq!(coverage.refused, BTreeSet::from(["W0502"]), "{coverage:?}");
+}
+
+#[test]
+fn three_starts_with_a_crash_or_a_failed_attempt_between_commit_in_kafka_exactly() {
+    let coverage = holds(KAFKA_RESUMED);
+    assert!(
+        coverage.both_running > 1_000 && coverage.disks > 1_000,
+        "{coverage:?}"
+    );
+    assert_eq!(coverage.refused, BTreeSet::from(["W0502"]), "{coverage:?}");
+}
+
+#[test]
+fn a_file_sink_beside_a_kafka_sink_commits_with_it() {
+    let coverage = holds(Bounds {
+        records: 1,
+        sinks: Sinks::Both,
+        ..KAFKA
+    });
+    assert!(coverage.disks > 1_000, "{coverage:?}");
+}
+
+#[test]
+fn emptied_or_rolled_back_storage_beside_a_marker_never_leads_to_a_silent_fresh_start() {
+    let coverage = holds(Bounds {
+        sinks: Sinks::Kafka,
+        declines: 0,
+        slow_collection: false,
+        ..HANDS
+    });
+    for code in ["W0503", "W0504"] {
+        assert!(coverage.refused.contains(code), "{code} {coverage:?}");
+    }
+}
+
+#[test]
+fn fencing_no_producer_is_noticed() {
+    noticed(Mutation::NoFence, KAFKA);
+}
+
+#[test]
+fn fencing_one_producer_of_two_is_noticed() {
+    noticed(Mutation::FenceOne, KAFKA);
+}
+
+#[test]
+fn reading_the_marker_before_the_fence_is_noticed() {
+    noticed(Mutation::ReadBeforeFence, KAFKA);
+}
+
+#[test]
+fn a_marker_in_a_transaction_of_its_own_is_noticed() {
+    noticed(Mutation::MarkerAfterwards, KAFKA);
+}
+
+#[test]
+fn going_on_after_a_commit_that_was_sent_twice_is_noticed() {
+    noticed(Mutation::GoOnAfterUnclear, KAFKA);
+}
+
+#[test]
+fn creating_the_slot_before_the_transaction_is_committed_is_noticed() {
+    noticed(Mutation::SlotBeforeTransaction, KAFKA);
+}
+
+#[test]
+fn trusting_the_log_without_the_marker_is_noticed() {
+    noticed(Mutation::TrustLog, KAFKA);
+}
+
+#[test]
+fn not_looking_for_a_newer_attempt_after_the_claim_is_noticed() {
+    let violation = noticed(Mutation::NoLastCheck, KAFKA_RESUMED);
+    // The marker names a manifest that the newer attempt has deleted.
+    assert!(violation.contains("was rolled back"), "{violation}");
+}
+
+#[test]
+fn skipping_a_checkpoint_whose_records_are_in_a_transaction_is_noticed() {
+    let bounds = Bounds {
+        declines: 1,
+        ..KAFKA
+    };
+    noticed(Mutation::SkipWithRecords, bounds);
+}
+
+#[test]
+fn one_producer_for_all_checkpoints_is_noticed() {
+    noticed(Mutation::OneProducer, KAFKA);
+}
+
+/// What it is for is to move a job to another commit point: see `docs/checkpoints.md`.
+#[test]
+fn at_one_and_the_same_commit_point_the_claim_needs_no_marker() {
+    holds_with(Mutation::NoClaimMarker, KAFKA);
+    holds_with(Mutation::NoClaimMarker, KAFKA_RESUMED);
 }

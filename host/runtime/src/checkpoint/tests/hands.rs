@@ -12,13 +12,14 @@ use crate::checkpoint::manifest::{Header, Identity, Manifest, ManifestId, SinkEn
 use crate::checkpoint::outputs::Adoption;
 use crate::checkpoint::state_file::Label;
 use crate::checkpoint::{
-    ComponentEntry, ComponentFiles, Driver, LocalDirectory, OperatorSnapshot, Options, Outputs,
-    PartFound, Recovered, Refusal, SourceSnapshot, TaskSnapshot, Verdict,
+    ComponentEntry, ComponentFiles, Driver, LocalDirectory, Markers, OperatorSnapshot, Options,
+    Outputs, PartFound, Recovered, Refusal, SourceSnapshot, TaskSnapshot, Verdict,
 };
 use crate::clock::Reading;
 use crate::sink::StagedPart;
 use crate::source::SplitState;
 
+mod kafka;
 mod open_parts;
 
 /// Parts of a few bytes, named `<n>-<attempt>` and staged with a dot before that.
@@ -148,6 +149,7 @@ struct Place {
     root: tempfile::TempDir,
     identity: Identity,
     component: Option<Arc<[u8]>>,
+    markers: Option<Arc<dyn Markers>>,
 }
 
 /// A process: a driver and what it recovered.
@@ -176,6 +178,7 @@ impl Place {
             root,
             identity,
             component: None,
+            markers: None,
         }
     }
 
@@ -192,7 +195,7 @@ impl Place {
         Driver::new(
             Arc::new(storage),
             Box::new(Files),
-            None,
+            self.markers.clone(),
             self.identity.clone(),
             ComponentFiles::new(self.component.clone()),
             options,
@@ -298,7 +301,9 @@ impl Process {
             last: finished,
         };
         let mut staged = std::mem::take(&mut self.recovered.carried);
-        staged.push(self.part(place, n));
+        if place.markers.is_none() || !place.identity.sinks.is_empty() {
+            staged.push(self.part(place, n));
+        }
         Manifest::assemble(&place.identity, header, [&snapshot], staged)
     }
 
@@ -311,6 +316,9 @@ impl Process {
 
     fn commit(&mut self, manifest: &Manifest) {
         let digest = self.store(manifest);
+        if let Some((markers, marker)) = self.driver.marker(manifest.n, digest) {
+            markers.commit(&marker).expect("committed");
+        }
         let event = self.driver.commit(manifest.n, digest);
         assert!(matches!(event, Event::Committed { .. }), "{event:?}");
     }

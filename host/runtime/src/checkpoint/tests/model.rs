@@ -5,24 +5,29 @@
 //! loses what a host knows and nothing that storage has.
 //!
 //! The job: a source with a file sink reads one record before each barrier and adds it to a part, which goes on over one barrier and is
-//! complete at the next or at the end; an operator behind it acknowledges or declines. After the last record both end.
+//! complete at the next or at the end; an operator behind it acknowledges or declines. After the last record both end. With a Kafka sink
+//! the record that follows a barrier is in the next transaction before anything else happens.
 
+mod broker;
 mod disk;
 mod running;
+mod starting;
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use xxhash_rust::xxh3::Xxh3;
 
+use self::broker::Broker;
+pub(super) use self::broker::Fate;
 use self::disk::Disk;
-use self::running::{Running, Work};
+use self::running::Running;
+use self::starting::{Progress, Starting};
 use crate::checkpoint::commit_point::CommitPoint;
 use crate::checkpoint::coordinator::TaskId;
-use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{Identity, Lineage, Manifest, SinkEntry};
 use crate::checkpoint::recovery::{self, Options, Recovery, Step};
 use crate::checkpoint::refusal::Refusal;
@@ -73,6 +78,46 @@ pub(super) enum Mutation {
     ForgetAdopted,
     /// An attempt that fails removes the part that it has open.
     DiscardOpen,
+    /// Recovery goes on with the producers as they are.
+    NoFence,
+    /// Recovery fences only the producer of even numbers.
+    FenceOne,
+    /// The marker is read before the producers are fenced.
+    ReadBeforeFence,
+    /// The marker is committed in a transaction of its own, after the output.
+    MarkerAfterwards,
+    /// After a commit that was sent twice the attempt goes on, because the marker says that it succeeded.
+    GoOnAfterUnclear,
+    /// The slot is created before the transaction is committed.
+    SlotBeforeTransaction,
+    /// Recovery does not read the marker.
+    TrustLog,
+    /// Recovery does not write the marker as its own.
+    NoClaimMarker,
+    /// Recovery does not check that no newer attempt has claimed since.
+    NoLastCheck,
+    /// A checkpoint is skipped although its records are in a transaction.
+    SkipWithRecords,
+    /// All checkpoints use one producer.
+    OneProducer,
+}
+
+/// Where the job's output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sinks {
+    File,
+    Kafka,
+    Both,
+}
+
+impl Sinks {
+    fn file(self) -> bool {
+        self != Sinks::Kafka
+    }
+
+    fn kafka(self) -> bool {
+        self != Sinks::File
+    }
 }
 
 /// How far the search goes.
@@ -92,6 +137,10 @@ pub(super) struct Bounds {
     pub(super) declines: u8,
     /// Times that somebody empties checkpoint storage, or puts an old copy back, while no host runs.
     pub(super) hands: u8,
+    /// Where output goes.
+    pub(super) sinks: Sinks,
+    /// Requests to commit that are not simply answered, and transactions that time out.
+    pub(super) faults: u8,
 }
 
 /// A value with its hash, which is computed at most once a change: most of the world stays the same from move to move.
@@ -132,12 +181,8 @@ impl<T: fmt::Debug> Hashed<T> {
 pub(super) enum Host {
     /// Nothing; it owned this attempt last if the process lives on.
     Down { after: Option<u64> },
-    /// Starting. `first_log` is for a mutation.
-    Recovering {
-        recovery: Box<Recovery>,
-        work: VecDeque<Work>,
-        first_log: Option<Log>,
-    },
+    /// Starting.
+    Recovering(Box<Starting>),
     /// Running an attempt.
     Running(Box<Running>),
     /// Stopped for good; with a code if its start was refused.
@@ -159,6 +204,12 @@ pub(super) enum Move {
     Crash(usize),
     /// The attempt fails, the process lives.
     Fail(usize),
+    /// As `Work`, which commits a transaction, but the request does not simply succeed.
+    Commit(usize, Fate),
+    /// A request that was under way arrives.
+    Arrive(usize),
+    /// A transaction times out.
+    Expire(usize),
     Empty,
     Save,
     RollBack,
@@ -174,24 +225,31 @@ pub(super) struct World {
     crashes: u8,
     declines: u8,
     hands: u8,
+    faults: u8,
     pub(super) mutation: Mutation,
     records: u64,
+    pub(super) sinks: Sinks,
     slow_collection: bool,
 }
 
 /// What the model found wrong.
 pub(super) type Violation = String;
 
-fn identity() -> Identity {
+fn identity(sinks: Sinks) -> Identity {
+    let file = SinkEntry {
+        id: "out".to_owned(),
+        dir: dir(),
+    };
     Identity {
         job: JOB.to_owned(),
         max_parallelism: 8,
-        commit_point: CommitPoint::Storage,
+        commit_point: if sinks.kafka() {
+            CommitPoint::Kafka(broker::point())
+        } else {
+            CommitPoint::Storage
+        },
         topics: Vec::new(),
-        sinks: vec![SinkEntry {
-            id: "out".to_owned(),
-            dir: dir(),
-        }],
+        sinks: sinks.file().then_some(file).into_iter().collect(),
         components: BTreeMap::new(),
     }
 }
@@ -227,20 +285,6 @@ fn adopted(staged: &str, attempt: u64) -> String {
     format!("{before}-{attempt}")
 }
 
-/// Whether a recovery's step is empty, or reads what never changes again.
-fn nothing_to_see(recovery: &Recovery, work: &VecDeque<Work>, disk: &Disk) -> bool {
-    work.is_empty()
-        && match recovery.step() {
-            Step::ReadOwner => disk.owner,
-            Step::Look { files, parts, open } => {
-                files.is_empty() && parts.is_empty() && open.is_empty()
-            }
-            Step::DeleteManifests(ids) => ids.is_empty(),
-            Step::Publish(parts) => parts.is_empty(),
-            _ => false,
-        }
-}
-
 /// The position that a manifest records.
 pub(super) fn position(manifest: &Manifest) -> u64 {
     match manifest.sources.first() {
@@ -253,7 +297,10 @@ impl World {
     pub(super) fn new(bounds: Bounds, mutation: Mutation) -> World {
         let down = Hashed::new(Host::Down { after: None });
         World {
-            disk: Hashed::new(Disk::default()),
+            disk: Hashed::new(Disk {
+                broker: bounds.sinks.kafka().then(Broker::default),
+                ..Disk::default()
+            }),
             saved: None,
             hosts: [
                 down.clone(),
@@ -267,8 +314,10 @@ impl World {
             crashes: bounds.crashes,
             declines: bounds.declines,
             hands: bounds.hands,
+            faults: bounds.faults,
             mutation,
             records: bounds.records,
+            sinks: bounds.sinks,
             slow_collection: bounds.slow_collection,
         }
     }
@@ -278,8 +327,15 @@ impl World {
         let mut world = self.clone();
         let down = Hashed::new(Host::Down { after: None });
         world.hosts = [down.clone(), Hashed::new(OVER)];
-        (world.starts, world.crashes, world.declines, world.hands) = (1, 0, 0, 0);
+        (world.starts, world.crashes, world.declines) = (1, 0, 0);
+        (world.hands, world.faults) = (0, 0);
         world
+    }
+
+    /// Whether a request to commit is under way.
+    pub(super) fn under_way(&self) -> bool {
+        let broker = self.disk.value.broker.as_ref();
+        broker.is_some_and(|broker| broker.under_way() > 0)
     }
 
     /// Equal for worlds that behave alike; the two hosts are interchangeable.
@@ -294,7 +350,8 @@ impl World {
         ] {
             hasher.update(&part.to_le_bytes());
         }
-        hasher.update(&[self.starts, self.crashes, self.declines, self.hands]);
+        hasher.update(&[self.starts, self.crashes, self.declines]);
+        hasher.update(&[self.hands, self.faults]);
         hasher.digest128()
     }
 
@@ -309,14 +366,20 @@ impl World {
                         moves.push(Move::Start(i));
                     }
                 }
-                Host::Recovering { .. } => {
+                Host::Recovering(starting) => {
                     idle = false;
                     // A crash here is no different from being frozen for ever, followed by another start.
                     moves.push(Move::Work(i));
+                    if starting.commits_in_kafka() {
+                        self.commits(i, &mut moves);
+                    }
                 }
                 Host::Running(running) => {
                     idle = false;
                     running.moves(i, self.declines > 0, &mut moves);
+                    if running.commits_in_kafka() {
+                        self.commits(i, &mut moves);
+                    }
                     if self.crashes > 0 {
                         moves.extend([Move::Crash(i), Move::Fail(i)]);
                     }
@@ -330,7 +393,21 @@ impl World {
                 Some(_) => Move::RollBack,
             });
         }
+        if let Some(broker) = &self.disk.value.broker {
+            if self.faults > 0 {
+                let open = (0..2).filter(|id| broker.is_open(*id));
+                moves.extend(open.map(Move::Expire));
+            }
+            moves.extend((0..broker.under_way()).map(Move::Arrive));
+        }
         moves
+    }
+
+    fn commits(&self, host: usize, moves: &mut Vec<Move>) {
+        if self.faults > 0 {
+            let fates = [Fate::Lost, Fate::Late, Fate::Repeated];
+            moves.extend(fates.map(|fate| Move::Commit(host, fate)));
+        }
     }
 
     /// Makes a move.
@@ -347,6 +424,7 @@ impl World {
                     staged: disk.staged,
                     published: disk.published,
                     files: disk.files,
+                    broker: disk.broker,
                     tampered: true,
                     ..Disk::default()
                 };
@@ -360,12 +438,19 @@ impl World {
                     staged: disk.staged,
                     published: disk.published,
                     files: disk.files,
+                    broker: disk.broker,
                     tampered: true,
                     ..(*old.value).clone()
                 };
             }
+            Move::Arrive(k) => disk.arrives(k)?,
+            Move::Expire(id) => {
+                self.faults -= 1;
+                disk.broker.as_mut().expect("it has an open one").init(id);
+            }
             Move::Start(i)
             | Move::Work(i)
+            | Move::Commit(i, _)
             | Move::Source(i)
             | Move::Operator(i)
             | Move::Decline(i)
@@ -397,36 +482,29 @@ impl World {
             (Host::Down { after }, Move::Start(_)) => {
                 self.starts -= 1;
                 let recovery = Recovery::new(recovery::Setup {
-                    identity: identity(),
+                    identity: identity(self.sinks),
                     options: Options::default(),
                     lineage: Lineage::from_bits(self.starts.into()),
                     after,
                     storage: "ckpt".to_owned(),
                 });
-                Ok(Host::Recovering {
-                    recovery: Box::new(recovery),
-                    work: VecDeque::new(),
-                    first_log: None,
-                })
+                Ok(Host::Recovering(Box::new(Starting::new(recovery))))
             }
-            (
-                Host::Recovering {
-                    mut recovery,
-                    mut work,
-                    mut first_log,
-                },
-                Move::Work(_),
-            ) => {
-                disk.recover(&mut recovery, &mut work, &mut first_log, self.mutation)?;
-                // What touches no disk cannot be told from being done at once.
-                while matches!(work.front(), Some(Work::StepDone))
-                    || nothing_to_see(&recovery, &work, disk)
+            (Host::Recovering(mut starting), what) => {
+                let fate = self.fate(what);
+                if let Progress::Failed { attempt } =
+                    disk.recover(&mut starting, self.mutation, fate)?
                 {
-                    disk.recover(&mut recovery, &mut work, &mut first_log, self.mutation)?;
+                    let after = Some(attempt);
+                    return Ok(Host::Down { after });
                 }
-                match recovery.step() {
+                // What touches no disk cannot be told from being done at once.
+                while starting.nothing_to_see(disk) {
+                    disk.recover(&mut starting, self.mutation, Fate::Answered)?;
+                }
+                match starting.recovery.step() {
                     Step::Refuse => {
-                        let refusal = recovery.into_refusal().expect("refused");
+                        let refusal = starting.recovery.into_refusal().expect("refused");
                         self.refused(disk, &refusal)?;
                         Ok(Host::Over {
                             refused: Some(refusal.code()),
@@ -435,21 +513,14 @@ impl World {
                     Step::Done(outcome) if outcome.finished => Ok(OVER),
                     Step::Done(outcome) => {
                         let outcome = (**outcome).clone();
-                        let log = recovery.into_log();
-                        Ok(Host::Running(Box::new(Running::new(
-                            outcome,
-                            log,
-                            self.mutation,
-                        ))))
+                        let running = Running::new(outcome, *starting, self.sinks, self.mutation);
+                        Ok(running.begin(disk, self.records, self.mutation))
                     }
-                    _ => Ok(Host::Recovering {
-                        recovery,
-                        work,
-                        first_log,
-                    }),
+                    _ => Ok(Host::Recovering(starting)),
                 }
             }
             (Host::Running(mut running), what) => {
+                let fate = self.fate(what);
                 let mut ended = match what {
                     Move::Source(_) => running.source(disk, self.records, self.mutation),
                     Move::Operator(_) => running.operator(disk, self.mutation),
@@ -457,14 +528,24 @@ impl World {
                         self.declines -= 1;
                         running.decline()
                     }
-                    _ => running.work(disk, self.mutation)?,
+                    _ => running.work(disk, self.mutation, fate)?,
                 };
                 while ended.is_none() && running.next_is_one_with_the_last(self.slow_collection) {
-                    ended = running.work(disk, self.mutation)?;
+                    ended = running.work(disk, self.mutation, Fate::Answered)?;
                 }
                 Ok(ended.unwrap_or(Host::Running(running)))
             }
             (host, what) => unreachable!("{host:?} cannot {what:?}"),
+        }
+    }
+
+    fn fate(&mut self, what: Move) -> Fate {
+        match what {
+            Move::Commit(_, fate) => {
+                self.faults -= 1;
+                fate
+            }
+            _ => Fate::Answered,
         }
     }
 

@@ -1,14 +1,15 @@
 //! Storage and output: what operations do to them, and what may never be seen on them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-use super::{JOB, Mutation, Violation, Work, adopted, attempt_of, position};
+use super::broker::{Broker, Fate, Sent};
+use super::{Mutation, Sinks, Violation, adopted, attempt_of, position};
+use crate::checkpoint::commit_point::Marker;
 use crate::checkpoint::log::{self, Commit, Entry, Log, Slot};
 use crate::checkpoint::manifest::{Manifest, ManifestId};
 use crate::checkpoint::outputs::PartFound;
-use crate::checkpoint::recovery::{Answer, Owner, Recovery, Seen, Step};
 use crate::checkpoint::snapshot::Digest;
 use crate::checkpoint::witness::Witness;
 use crate::sink::StagedPart;
@@ -27,6 +28,8 @@ pub(in crate::checkpoint::tests) struct Disk {
     pub(super) published: BTreeMap<String, String>,
     /// The records in each file. Appending to one that has no name any more changes nothing that anybody sees.
     pub(super) files: BTreeMap<String, Vec<u64>>,
+    /// The cluster, if the job has a Kafka sink.
+    pub(in crate::checkpoint::tests) broker: Option<Broker>,
     /// For the judge alone: all commits that ever succeeded and were not rolled back.
     pub(in crate::checkpoint::tests) history: Vec<Rc<Manifest>>,
     /// For the judge alone: the records in open parts of the last of them.
@@ -55,6 +58,7 @@ impl fmt::Debug for Disk {
                 &self.staged,
                 &self.published,
                 &self.files,
+                &self.broker,
                 (history, &self.open_records),
                 self.tampered
             )
@@ -65,6 +69,11 @@ impl fmt::Debug for Disk {
 impl Disk {
     /// The promise, as far as one look at the disk shows it.
     pub(in crate::checkpoint::tests) fn check(&self) -> Result<(), Violation> {
+        if let Some(Broker { output, .. }) = &self.broker
+            && !output.iter().copied().eq(0..output.len() as u64)
+        {
+            return Err(format!("the topic has records {output:?}: doubled or lost"));
+        }
         let mut seen = BTreeMap::new();
         for (name, file) in &self.published {
             for record in &self.files[file] {
@@ -108,12 +117,17 @@ impl Disk {
         Ok(())
     }
 
-    /// The records that readers see, sorted.
-    pub(in crate::checkpoint::tests) fn visible(&self) -> Vec<u64> {
-        let files = self.published.values();
-        let mut records: Vec<u64> = files.flat_map(|file| &self.files[file]).copied().collect();
-        records.sort_unstable();
-        records
+    /// The records that readers of each sink see: those in files sorted, those in the topic as they are.
+    pub(in crate::checkpoint::tests) fn visible(&self, sinks: Sinks) -> Vec<Vec<u64>> {
+        let mut visible = Vec::new();
+        if sinks.file() {
+            let files = self.published.values();
+            let mut records: Vec<u64> = files.flat_map(|file| &self.files[file]).copied().collect();
+            records.sort_unstable();
+            visible.push(records);
+        }
+        visible.extend(self.broker.as_ref().map(|broker| broker.output.clone()));
+        visible
     }
 
     /// The contents of a complete part, under whichever of its names.
@@ -154,7 +168,7 @@ impl Disk {
     }
 
     /// Takes an open part over.
-    fn adopt(
+    pub(super) fn adopt(
         &mut self,
         part: StagedPart,
         attempt: u64,
@@ -188,7 +202,8 @@ impl Disk {
             return Err(format!("committed {id}, whose manifest is not there"));
         };
         let manifest = Rc::clone(manifest);
-        if manifest.n == 0 && !self.published.is_empty() {
+        let in_topic = self.broker.as_ref().map_or(0, |it| it.output.len() as u64);
+        if manifest.n == 0 && !(self.published.is_empty() && in_topic == 0) {
             return Err("started from nothing beside committed output".to_owned());
         }
         let fits = match self.history.last() {
@@ -200,6 +215,12 @@ impl Disk {
             return Err(format!(
                 "committed {id} after {:?}, but it follows {last:?}",
                 manifest.parent
+            ));
+        }
+        if self.broker.is_some() && in_topic != position(&manifest) {
+            return Err(format!(
+                "{id} is at position {} and the topic has {in_topic} records",
+                position(&manifest)
             ));
         }
         let from = self.history.last().map_or(0, |last| position(last));
@@ -221,7 +242,7 @@ impl Disk {
         let mut expected = std::mem::replace(&mut self.open_records, open);
         expected.extend(from..position(&manifest));
         expected.sort_unstable();
-        if records != expected {
+        if records != expected && !manifest.sinks.is_empty() {
             return Err(format!(
                 "{id} commits records {records:?} and not {expected:?}"
             ));
@@ -258,7 +279,11 @@ impl Disk {
                     commit_point,
                 } => log.claim(attempt, commit_point),
                 Entry::Commit(commit) => log.commit(commit, u32::MAX),
-                Entry::Resolved { attempt, commit } => log.resolve(attempt, commit),
+                Entry::Resolved {
+                    attempt,
+                    commit,
+                    commit_point,
+                } => log.resolve(attempt, commit, commit_point),
             };
             log.push(slot);
         }
@@ -280,10 +305,62 @@ impl Disk {
             return Ok(false);
         }
         self.slots.insert(key, slot.clone());
-        if let Entry::Commit(commit) = &slot.entry {
+        if let Entry::Commit(commit) = &slot.entry
+            && self.broker.is_none()
+        {
             self.committed(commit)?;
         }
         Ok(true)
+    }
+
+    /// A transaction is committed, with a marker if there is one.
+    pub(super) fn commit_transaction(
+        &mut self,
+        id: usize,
+        epoch: u32,
+        marker: Option<Marker>,
+        fate: Fate,
+    ) -> Result<Sent, Violation> {
+        let broker = self.broker.as_mut().expect("there is a cluster");
+        if broker.epoch(id) != epoch {
+            return Ok(Sent::Fenced);
+        }
+        if let Some(marker) = marker {
+            broker.produce_marker(id, epoch, marker);
+        }
+        if matches!(fate, Fate::Late | Fate::Repeated) {
+            broker.send_late(id, epoch);
+        }
+        if fate != Fate::Late {
+            self.end_transaction(id, epoch)?;
+        }
+        Ok(match fate {
+            Fate::Answered => Sent::Done,
+            Fate::Lost | Fate::Late | Fate::Repeated => Sent::Unclear,
+        })
+    }
+
+    pub(super) fn arrives(&mut self, k: usize) -> Result<(), Violation> {
+        let broker = self.broker.as_mut().expect("there is a cluster");
+        let (id, epoch) = broker.arrives(k);
+        self.end_transaction(id, epoch)
+    }
+
+    /// A marker that names the newest commit again is a claim; any other is a commit.
+    fn end_transaction(&mut self, id: usize, epoch: u32) -> Result<(), Violation> {
+        let broker = self.broker.as_mut().expect("there is a cluster");
+        if let Some(marker) = broker.commit(id, epoch) {
+            let newest = self.history.last().map(|last| last.id());
+            let commit = marker.commit();
+            let named = ManifestId {
+                n: commit.n,
+                attempt: commit.attempt,
+            };
+            if newest != Some(named) {
+                self.committed(&commit)?;
+            }
+        }
+        self.check()
     }
 
     pub(super) fn look(&self, part: &StagedPart) -> PartFound {
@@ -305,138 +382,6 @@ impl Disk {
         }
         self.witness = Some(witness.clone());
         None
-    }
-
-    /// One operation of a recovery.
-    pub(super) fn recover(
-        &mut self,
-        recovery: &mut Recovery,
-        work: &mut VecDeque<Work>,
-        first_log: &mut Option<Log>,
-        mutation: Mutation,
-    ) -> Result<(), Violation> {
-        if let Some(next) = work.pop_front() {
-            match next {
-                Work::StepDone => recovery.answer(Answer::Done),
-                Work::Rename(part) => self.rename(&part)?,
-                Work::DeleteManifest(id) => {
-                    self.manifests.remove(&id);
-                }
-                other => unreachable!("recovery does not {other:?}"),
-            }
-            return Ok(());
-        }
-        let answer = match recovery.step().clone() {
-            Step::ReadOwner => Answer::Owner(if self.owner {
-                Owner::Job(JOB.to_owned())
-            } else {
-                Owner::Nobody
-            }),
-            Step::ReadLog => {
-                let log = match (mutation, first_log.take()) {
-                    (Mutation::NoSecondLook, Some(log)) => Ok(log),
-                    _ => self.log(mutation),
-                };
-                *first_log = log.as_ref().ok().cloned();
-                Answer::Log(log)
-            }
-            Step::ReadManifests => {
-                let seen = self.manifests.iter().map(|(id, (manifest, digest))| Seen {
-                    id: *id,
-                    contents: Ok(((**manifest).clone(), *digest)),
-                });
-                let answer = Answer::Manifests(seen.collect());
-                if mutation == Mutation::DeleteBeforeClaim {
-                    let committed = self.history.last().map_or(0, |last| last.n);
-                    self.manifests.retain(|id, _| id.n <= committed);
-                }
-                answer
-            }
-            Step::ReadWitnesses(dirs) => {
-                let blind = mutation == Mutation::BlindToWitness && self.slots.is_empty();
-                let witness = self.witness.clone().filter(|_| !blind);
-                let found = dirs.into_iter().map(|dir| (dir, witness.clone().map(Ok)));
-                Answer::Witnesses(found.collect())
-            }
-            Step::Look { files, parts, open } => Answer::Looked {
-                files: files
-                    .iter()
-                    .map(|file| self.state.get(&file.name).copied())
-                    .collect(),
-                parts: parts.iter().map(|part| self.look(part)).collect(),
-                open: open
-                    .iter()
-                    .map(|part| Some(self.files.get(self.staged.get(&part.staged)?)?.len() as u64))
-                    .collect(),
-            },
-            Step::Own => {
-                if std::mem::replace(&mut self.owner, true) {
-                    *first_log = None;
-                    Answer::Taken
-                } else {
-                    Answer::Done
-                }
-            }
-            Step::Claim(slot) | Step::CommitMarker(slot) => {
-                // What follows is a new observation.
-                *first_log = None;
-                if self.create_slot(&slot, mutation)? {
-                    Answer::Done
-                } else {
-                    Answer::Taken
-                }
-            }
-            Step::CheckTail => {
-                let newest = match mutation {
-                    Mutation::CommitPerNumber | Mutation::NoTailCheck => {
-                        recovery.clone().into_log().newest().map(|slot| slot.index)
-                    }
-                    _ => self.slots.keys().next_back().copied(),
-                };
-                Answer::Highest(newest)
-            }
-            Step::ListManifests => Answer::Ids(self.manifests.keys().copied().collect()),
-            Step::DeleteManifests(ids) => {
-                work.extend(ids.into_iter().map(Work::DeleteManifest));
-                work.push_back(Work::StepDone);
-                return Ok(());
-            }
-            Step::StoreManifest(manifest) => Answer::Stored(self.store(*manifest)?),
-            Step::Publish(parts) => {
-                if mutation != Mutation::NoRedo {
-                    work.extend(parts.into_iter().map(Work::Rename));
-                }
-                work.push_back(Work::StepDone);
-                return Ok(());
-            }
-            Step::Sweep {
-                mut keep, attempt, ..
-            } => {
-                if mutation == Mutation::SweepOpen {
-                    let last = self.history.last();
-                    keep.retain(|part| last.is_none_or(|last| !last.open.contains(part)));
-                }
-                self.sweep(&keep, attempt, mutation);
-                Answer::Done
-            }
-            Step::Adopt { open, attempt } => {
-                let parts = open.into_iter();
-                let adopted = parts.map(|part| self.adopt(part, attempt, mutation));
-                Answer::Adopted(adopted.collect())
-            }
-            Step::WriteWitnesses { witness, .. } => match self.write_witness(&witness, mutation) {
-                Some(by) => Answer::TakenOver { by },
-                None => Answer::Done,
-            },
-            Step::Peek(_)
-            | Step::Fence(_)
-            | Step::ReadMarkers(_)
-            | Step::Resolve(_)
-            | Step::WriteMarker(_) => unreachable!("commits are decided in the log"),
-            Step::Done(_) | Step::Refuse => unreachable!("the host has gone on"),
-        };
-        recovery.answer(answer);
-        Ok(())
     }
 
     pub(super) fn store(&mut self, manifest: Manifest) -> Result<Digest, Violation> {

@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::broker::{Fate, Sent};
 use super::disk::Disk;
+use super::starting::Starting;
 use super::{
-    Host, JOB, Move, Mutation, OPERATOR, OVER, SOURCE, Violation, identity, part, position,
+    Host, JOB, Move, Mutation, OPERATOR, OVER, SOURCE, Sinks, Violation, identity, part, position,
 };
+use crate::checkpoint::commit_point::Marker;
 use crate::checkpoint::coordinator::{self, Action, Coordinator, Event, Task};
 use crate::checkpoint::log::{Commit, Log};
 use crate::checkpoint::manifest::{Lineage, ManifestId};
@@ -34,6 +37,9 @@ pub(in crate::checkpoint::tests) struct Running {
     /// Whether originals of parts that were taken over are still there.
     superseded: bool,
     source_ended: bool,
+    sinks: Sinks,
+    /// Epochs of the producers.
+    epochs: [u32; 2],
     /// Barriers on their way to the source and to the operator.
     to_source: VecDeque<u64>,
     to_operator: VecDeque<u64>,
@@ -54,12 +60,29 @@ pub(in crate::checkpoint::tests) enum Work {
     DeleteFile(String),
     DeleteSlot(u64),
     SweepOriginals,
+    /// The slot of a checkpoint whose transaction is committed.
+    Slot {
+        n: u64,
+        digest: Digest,
+    },
+    /// The marker of a transaction that is committed, for a mutation.
+    Marker {
+        n: u64,
+        digest: Digest,
+    },
+    /// `init_transactions`.
+    Init(usize),
     /// The recovery step is done once all work before it is.
     StepDone,
 }
 
 impl Running {
-    pub(super) fn new(outcome: Outcome, log: Log, mutation: Mutation) -> Running {
+    pub(super) fn new(
+        outcome: Outcome,
+        starting: Starting,
+        sinks: Sinks,
+        mutation: Mutation,
+    ) -> Running {
         let task = |id, name: &str| Task {
             id,
             name: name.to_owned(),
@@ -67,7 +90,7 @@ impl Running {
         };
         let confirmed = outcome.manifest.as_ref().map_or(0, |manifest| manifest.n);
         let mut coordinator = Coordinator::new(coordinator::Setup {
-            identity: identity(),
+            identity: identity(sinks),
             settings: CheckpointSettings {
                 interval: Duration::ZERO,
                 ..CheckpointSettings::default()
@@ -81,12 +104,14 @@ impl Running {
                 Mutation::ForgetAdopted => Vec::new(),
                 _ => outcome.carried.clone(),
             },
-            transactional: false,
+            transactional: sinks.kafka() && mutation != Mutation::SkipWithRecords,
         });
         let actions = coordinator.handle(Duration::ZERO, Event::Tick);
         let mut running = Running {
             coordinator,
-            log,
+            sinks,
+            epochs: starting.epochs,
+            log: starting.recovery.into_log(),
             attempt: outcome.attempt,
             lineage: outcome.lineage,
             position: outcome.manifest.as_ref().map_or(0, position),
@@ -101,6 +126,44 @@ impl Running {
         let over = running.take(actions);
         assert!(over.is_none(), "an attempt begins with a barrier");
         running
+    }
+
+    /// The attempt as it runs, its first record on its way.
+    pub(super) fn begin(self, disk: &mut Disk, records: u64, mutation: Mutation) -> Host {
+        // The barrier of the first checkpoint is on its way as well.
+        let n = self.to_source.front().copied().unwrap_or_default();
+        let ended = self.send(disk, n, records, mutation);
+        ended.unwrap_or_else(|| Host::Running(Box::new(self)))
+    }
+
+    /// The producer that carries checkpoint `n`.
+    fn producer(n: u64, mutation: Mutation) -> usize {
+        match mutation {
+            Mutation::OneProducer => 0,
+            _ => (n % 2) as usize,
+        }
+    }
+
+    /// Puts the next record into the transaction of checkpoint `n`.
+    fn send(&self, disk: &mut Disk, n: u64, records: u64, mutation: Mutation) -> Option<Host> {
+        let broker = disk.broker.as_mut()?;
+        if self.position == records {
+            return None;
+        }
+        let id = Running::producer(n, mutation);
+        let sent = broker.produce(id, self.epochs[id], self.position);
+        (!sent).then_some(Host::Down {
+            after: Some(self.attempt),
+        })
+    }
+
+    /// Whether the next operation commits a transaction.
+    pub(super) fn commits_in_kafka(&self) -> bool {
+        self.sinks.kafka()
+            && matches!(
+                self.work.front(),
+                Some(Work::Act(Action::CommitSlot { .. }))
+            )
     }
 
     pub(super) fn moves(&self, host: usize, may_decline: bool, moves: &mut Vec<Move>) {
@@ -175,7 +238,9 @@ impl Running {
         let n = self.to_source.pop_front().expect("a barrier");
         let mut staged = Vec::new();
         let ends = self.position == records;
-        if !ends {
+        if !self.sinks.file() {
+            self.position += u64::from(!ends);
+        } else if !ends {
             let mut part = self.part.take().unwrap_or_else(|| {
                 let part = part(self.attempt, n);
                 disk.create_part(&part);
@@ -224,11 +289,12 @@ impl Running {
                 snapshot,
             });
         }
-        self.feed(Event::Ack {
+        let ended = self.feed(Event::Ack {
             n,
             task: SOURCE,
             snapshot,
-        })
+        });
+        ended.or_else(|| self.send(disk, n + 1, records, mutation))
     }
 
     pub(super) fn operator(&mut self, disk: &mut Disk, mutation: Mutation) -> Option<Host> {
@@ -310,6 +376,7 @@ impl Running {
         &mut self,
         disk: &mut Disk,
         mutation: Mutation,
+        fate: Fate,
     ) -> Result<Option<Host>, Violation> {
         let work = self.work.pop_front().expect("there is work");
         Ok(match work {
@@ -324,7 +391,50 @@ impl Running {
                 let digest = disk.store(*manifest)?;
                 self.feed(Event::ManifestStored { n, digest })
             }
-            Work::Act(Action::CommitSlot { n, digest }) => {
+            Work::Act(Action::CommitSlot { n, digest }) if self.sinks.kafka() => {
+                if mutation == Mutation::SlotBeforeTransaction {
+                    self.commit(disk, n, digest, mutation)?;
+                }
+                let marker = match mutation {
+                    Mutation::MarkerAfterwards => None,
+                    _ => Some(self.marker(n, digest)),
+                };
+                let next = match mutation {
+                    Mutation::MarkerAfterwards => Work::Marker { n, digest },
+                    _ => Work::Slot { n, digest },
+                };
+                let id = Running::producer(n, mutation);
+                match disk.commit_transaction(id, self.epochs[id], marker, fate)? {
+                    Sent::Unclear
+                        if mutation == Mutation::GoOnAfterUnclear && fate == Fate::Repeated => {}
+                    Sent::Done => {}
+                    Sent::Unclear | Sent::Fenced => {
+                        let why = "no answer".to_owned();
+                        return Ok(self.feed(Event::CommitFailed { n, why }));
+                    }
+                }
+                if mutation == Mutation::SlotBeforeTransaction {
+                    self.feed(Event::Committed { n })
+                } else {
+                    self.work.push_front(next);
+                    None
+                }
+            }
+            Work::Marker { n, digest } => {
+                let id = Running::producer(n, mutation);
+                let marker = Some(self.marker(n, digest));
+                match disk.commit_transaction(id, self.epochs[id], marker, Fate::Answered)? {
+                    Sent::Done => {
+                        self.work.push_front(Work::Slot { n, digest });
+                        None
+                    }
+                    Sent::Unclear | Sent::Fenced => {
+                        let why = "fenced".to_owned();
+                        self.feed(Event::CommitFailed { n, why })
+                    }
+                }
+            }
+            Work::Act(Action::CommitSlot { n, digest }) | Work::Slot { n, digest } => {
                 let event = self.commit(disk, n, digest, mutation)?;
                 self.feed(event)
             }
@@ -381,8 +491,21 @@ impl Running {
                 disk.sweep(&[], self.attempt, mutation);
                 None
             }
-            Work::StepDone => unreachable!("a step belongs to a recovery"),
+            Work::Init(_) | Work::StepDone => unreachable!("that belongs to a recovery"),
         })
+    }
+
+    fn marker(&self, n: u64, digest: Digest) -> Marker {
+        Marker::new(&self.commit_of(n, digest), self.attempt)
+    }
+
+    fn commit_of(&self, n: u64, digest: Digest) -> Commit {
+        Commit {
+            lineage: self.lineage.clone(),
+            n,
+            attempt: self.attempt,
+            manifest: digest,
+        }
     }
 
     fn commit(
@@ -392,13 +515,7 @@ impl Running {
         digest: Digest,
         mutation: Mutation,
     ) -> Result<Event, Violation> {
-        let commit = Commit {
-            lineage: self.lineage.clone(),
-            n,
-            attempt: self.attempt,
-            manifest: digest,
-        };
-        let slot = self.log.commit(commit, 1);
+        let slot = self.log.commit(self.commit_of(n, digest), 1);
         if disk.create_slot(&slot, mutation)? {
             self.log.push(slot);
             return Ok(Event::Committed { n });
