@@ -9,17 +9,17 @@ TEST_FEATURES := weir/fault-points
 # `-p PACKAGE` for the same reason: features are then those of the whole workspace, whatever is built.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench lint licences guests foreign-guests setup setup-lint
+.PHONY: help demo test soak bench lint licences guests foreign-guests kafka-jars setup setup-lean setup-lint
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup ## run a job over the flights of 2013, kill it twice, show that nothing is lost or doubled
+demo: setup-lean ## run a job over the flights of 2013, kill it twice, show that nothing is lost or doubled
 	@scripts/build-guests flights-clean flights-daily
-	$(CARGO) build --release --bin weir
+	$(CARGO) build --release --bin weir --no-default-features
 	@examples/flights/demo
 
-test: setup guests foreign-guests lint ## everything CI checks: lints, documentation, unit and integration tests, a sample of the soak
+test: setup guests foreign-guests kafka-jars lint ## everything CI checks: lints, documentation, unit and integration tests, a sample of the soak
 	$(CARGO) build --release --bin weir --features $(TEST_FEATURES)
 	$(CARGO) test --release --workspace --features $(TEST_FEATURES)
 
@@ -45,7 +45,13 @@ guests: setup ## build all Wasm operators of examples and tests to target/guests
 foreign-guests: ## build the operators that are written in Python and JavaScript to target/guests; installs their tools to a cache
 	@scripts/build-foreign-guests
 
+kafka-jars: ## fetch the Kafka broker that tests run, to a cache
+	@scripts/kafka-jars >/dev/null
+
 setup:
+	@scripts/setup kafka
+
+setup-lean:
 	@scripts/setup
 
 setup-lint:

@@ -1,5 +1,6 @@
 //! A small generator of random numbers, so that a seed repeats a run's decisions.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// Splitmix64 (Steele, Lea and Flood, 2014).
@@ -10,6 +11,12 @@ impl Random {
     /// The sequence of `seed`.
     pub fn new(seed: u64) -> Random {
         Random(seed)
+    }
+
+    /// Another sequence each time, for names and ports that nobody else must have.
+    pub fn unrepeatable() -> Random {
+        // The standard library seeds its hash maps by the system.
+        Random(RandomState::new().hash_one(0))
     }
 
     /// The next 64 bits.
@@ -50,5 +57,10 @@ mod tests {
         assert_eq!(sequence(1), sequence(1));
         assert_ne!(sequence(1), sequence(2));
         assert!(sequence(3).iter().all(|number| *number < 1_000));
+    }
+
+    #[test]
+    fn an_unrepeatable_sequence_is_not_repeated() {
+        assert_ne!(Random::unrepeatable().bits(), Random::unrepeatable().bits());
     }
 }

@@ -144,6 +144,25 @@ impl Broker {
         client(&self.address)
     }
 
+    /// Allows something to a user of [`USERS`], where nothing is allowed by itself ([`Options::access_control`]): `what` are arguments of
+    /// Kafka's `kafka-acls`, like `["--operation", "Read", "--topic", "payments"]`.
+    ///
+    /// # Panics
+    /// The broker refuses.
+    pub fn allow(&self, user: &str, what: &[&str]) {
+        let principal = format!("User:{user}");
+        let common = [
+            "--bootstrap-server",
+            &self.address,
+            "--add",
+            "--allow-principal",
+            &principal,
+        ];
+        let arguments: Vec<String> = common.iter().chain(what).map(ToString::to_string).collect();
+        tools::run("org.apache.kafka.tools.AclCommand", &arguments)
+            .unwrap_or_else(|why| panic!("{why}; {}", self.log()));
+    }
+
     /// The end of its log, and where all of it is.
     pub fn log(&self) -> String {
         match &self.server {

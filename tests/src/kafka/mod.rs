@@ -3,7 +3,8 @@
 //! * [`Broker`] is one; an [`OwnBroker`] can be killed, frozen and restarted; [`Options`] say what is special about it;
 //! * [`Topics`] are a test's own topics: created, filled, read to their end, deleted under a reader's hands;
 //! * [`Record`] is what is written and read, nulls and empty values told apart;
-//! * [`tools`] runs Kafka's own command-line tools, among them the console consumer as a witness that is not librdkafka;
+//! * a [`Proxy`] stands between a client and a broker, and delays, drops and cuts what a [`Rule`] names;
+//! * [`tools`] runs Kafka's own command-line tools;
 //! * [`groups`] says what a consumer group has committed.
 //!
 //! One broker serves a test binary, each test with topics of its own; those who do harm to a broker start one for themselves.
@@ -12,11 +13,14 @@
 
 mod admin;
 mod broker;
+mod console;
 pub mod groups;
+mod proxy;
 mod records;
 pub mod tools;
 mod topics;
 
 pub use broker::{Broker, Certificates, Options, OwnBroker, PASSWORD, USERS};
+pub use proxy::{Api, Proxy, Rule, When};
 pub use records::{Isolation, Record};
 pub use topics::Topics;

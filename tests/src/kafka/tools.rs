@@ -39,7 +39,7 @@ pub(super) fn java(options: &[&str]) -> Result<Vec<String>, String> {
 }
 
 /// Java for a tool: starts fast, is small, and its clients' logs are of no interest.
-fn small() -> Result<Vec<String>, String> {
+pub(super) fn small() -> Result<Vec<String>, String> {
     java(&[
         "-Xmx128m",
         "-XX:+UseSerialGC",

@@ -1,5 +1,7 @@
 //! A test's own topics.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -7,7 +9,7 @@ use rdkafka::admin::{NewPartitions, NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::{Broker, Isolation, Record, admin, groups, records};
+use super::{Broker, Isolation, Record, admin, console, groups, records};
 use crate::host::HANGS;
 use crate::random::Random;
 
@@ -21,19 +23,17 @@ const REQUEST: Duration = Duration::from_secs(5);
 pub struct Topics<'a> {
     broker: &'a Broker,
     prefix: String,
-    created: std::cell::RefCell<std::collections::BTreeSet<String>>,
+    created: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Topics<'a> {
     /// Topics of the test `test`.
     pub fn named(broker: &'a Broker, test: &str) -> Topics<'a> {
-        let seed =
-            std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), test);
-        let unique = Random::new(seed).bits() as u32;
+        let unique = Random::unrepeatable().bits() as u32;
         Topics {
             broker,
             prefix: format!("{test}-{unique:08x}-"),
-            created: std::cell::RefCell::default(),
+            created: RefCell::default(),
         }
     }
 
@@ -170,6 +170,15 @@ impl<'a> Topics<'a> {
             "read",
             records::read(self.broker, &name, self.partitions(topic), isolation),
         )
+    }
+
+    /// The same, as Apache Kafka's own console consumer sees it: slower by some seconds, but another client than the one that
+    /// Weir uses. Bytes that are not UTF-8 are replaced.
+    #[track_caller]
+    pub fn read_by_console(&self, topic: &str, isolation: Isolation) -> Vec<Record> {
+        let seen = self.read(topic, isolation);
+        let name = self.name(topic);
+        self.done("read", console::read(self.broker, &name, isolation, &seen))
     }
 
     /// Waits until at least `count` records can be seen by such a reader, for `patience` at most; returns all that there are.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use weir::batch::{NO_TIME, Origin};
 use weir::channel::{Element, Inbox, Received, inbox};
 use weir::clock::{self, ProcessingClock};
+use weir::decode::dead_letter::Form;
 use weir::exchange::Exchange;
 use weir::headers::Header;
 use weir::job::model::{ErrorPolicy, Exchange as Kind, NullKey};
@@ -97,6 +98,7 @@ fn operator(component: &Component, config: &str, outlet: Outlet) -> ChainNode {
         null_key: NullKey::Fail,
         on_error: ErrorPolicy::Fail,
         dead_letters: 1,
+        letter_form: Form::Object,
         faults_logged: 0,
         stateful: false,
         watermark: NO_TIME,
@@ -134,6 +136,8 @@ fn task(first: &str, second: &str) -> (SourceTask, Inbox) {
     let settings = SourceSettings {
         id: "headed".into(),
         out_of_order: 0,
+        has_event_time: false,
+        letter_form: Form::Object,
         idle_after: Duration::MAX,
         rate: None,
         next_n: 1,

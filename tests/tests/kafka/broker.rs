@@ -43,6 +43,17 @@ fn what_is_written_is_read_with_null_and_empty_told_apart() {
     }
     topics.produce("all", &written);
     assert_eq!(topics.read("all", Isolation::Committed), written);
+    // It prints text.
+    let printed = topics.read_by_console("all", Isolation::Committed);
+    let as_text = |bytes: &Option<Vec<u8>>| {
+        let bytes = bytes.as_deref()?;
+        Some(String::from_utf8_lossy(bytes).into_owned().into_bytes())
+    };
+    for record in &mut written {
+        record.key = as_text(&record.key);
+        record.value = as_text(&record.value);
+    }
+    assert_eq!(printed, written);
     assert_eq!(
         topics.offsets("all", Isolation::Committed),
         [(0, 0), (0, 9)]
@@ -120,6 +131,8 @@ fn readers_see_transactions_as_their_isolation_says() {
     producer.flush(long).unwrap();
     assert_eq!(seen(Isolation::Committed), ["committed"]);
     assert_eq!(topics.offsets("some", Isolation::Committed), [(0, 4)]);
+    let printed = topics.read_by_console("some", Isolation::Committed);
+    assert_eq!(texts(&printed), ["committed"]);
     assert_eq!(
         seen(Isolation::Uncommitted),
         ["aborted", "committed", "open"]

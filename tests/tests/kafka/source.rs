@@ -293,7 +293,7 @@ fn a_partition_that_appears_is_read_from_its_beginning_by_one_subtask() {
     let splits = discover(&job).unwrap();
     let mut readers = open(&job, &splits, 2);
     let mut seen = [Seen::default(), Seen::default()];
-    let mut read =
+    let read =
         |readers: &mut [Box<dyn weir::source::Reader>], seen: &mut [Seen; 2], until: usize| {
             for _ in 0..400 {
                 for (reader, seen) in readers.iter_mut().zip(&mut *seen) {

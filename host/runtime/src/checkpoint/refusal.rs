@@ -356,7 +356,7 @@ pub enum Refusal {
     },
     /// An output topic was created again.
     #[error(
-        "topic `{topic}` of sink `{sink}` is not the one that checkpoint {n} was written to: its id was {was} in cluster {was_in}, now it is {is} in {is_in}\n  what was committed to the old one is not in the new one\n  help: point the sink to the old topic again, or start over with `--fresh --accept-duplicates`"
+        "topic `{topic}` of sink `{sink}` is not the one that checkpoint {n} was written to: then it was {was}, now it is {is}\n  what was committed to the old one is not in the new one\n  help: point the sink to the old topic again, or start over with `--fresh --accept-duplicates`"
     )]
     TopicRecreated {
         /// The sink.
@@ -365,14 +365,10 @@ pub enum Refusal {
         topic: String,
         /// The checkpoint.
         n: u64,
-        /// The id that it had.
+        /// Its id and cluster then.
         was: String,
-        /// The cluster that it was in.
-        was_in: String,
-        /// The id that it has.
+        /// Its id and cluster now.
         is: String,
-        /// The cluster that it is in.
-        is_in: String,
     },
     /// `--fresh` beside committed output in Kafka.
     #[error(

@@ -212,7 +212,7 @@ impl Letter<'_> {
     }
 
     /// One JSON object without a line end. Bytes that are no text stand as `key_base64` and `value_base64`; null ones are left out.
-    pub(crate) fn to_json(&self) -> Vec<u8> {
+    pub fn to_json(&self) -> Vec<u8> {
         let (name, id, component, record) = match self.writer {
             Writer::Source { source, spot, cut } => return self.input(source, spot, cut),
             Writer::Operator {

@@ -307,12 +307,11 @@ impl<'a> Check<'a> {
                 break;
             }
         }
-        for it in sinks.iter().zip(transactional).filter(|(_, yes)| **yes) {
-            let (it, _) = it;
+        let mut shared = sinks.iter().zip(transactional).filter(|(_, yes)| **yes);
+        if let Some((it, _)) = shared.next() {
             for topic in [it.kafka.commit_topic.as_str(), TRANSACTION_STATE] {
                 self.durable_if_there(it, topic);
             }
-            break;
         }
     }
 

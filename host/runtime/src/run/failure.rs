@@ -92,7 +92,7 @@ impl Failure {
                 error,
             } => {
                 failure.permanent = matches!(
-                    error,
+                    **error,
                     sink::Error::Value { .. }
                         | sink::Error::Part(_)
                         | sink::Error::Closed(_)

@@ -13,6 +13,7 @@ mod guarantee;
 mod kafka;
 mod outputs;
 mod own;
+mod positions;
 mod restore;
 mod room;
 mod snapshots;
@@ -49,6 +50,7 @@ use failure::Failure;
 pub use guarantee::Guarantee;
 #[cfg(feature = "kafka")]
 pub(crate) use kafka::check_kafka;
+use positions::Positions;
 use room::Room;
 pub use summary::Totals;
 use supervise::{Ended, Supervisor};
@@ -272,6 +274,7 @@ fn on_display(
     let mut restarts = CountedRestarts::open(strategy, data_dir, options.fresh);
     let mut progress = Progress::new(options.progress);
     let watched = written_to(&blueprint.job, data_dir);
+    let mut positions = Positions::of(&blueprint.job);
     let mut attempts = 0_u64;
     let mut drift = Drift::default();
     loop {
@@ -327,6 +330,7 @@ fn on_display(
                     progress: &mut progress,
                     room: &mut room,
                     restarts: &mut restarts,
+                    positions: &mut positions,
                     board,
                 };
                 let shared = supervisor.blueprint.clone();
@@ -402,13 +406,15 @@ fn volatile(
     };
     let mut progress = Progress::new(options.progress);
     let mut restarts = CountedRestarts::none();
+    let shared = Arc::new(blueprint);
     let supervisor = Supervisor {
-        blueprint: Arc::new(blueprint),
+        blueprint: shared.clone(),
         settings: &CheckpointSettings::default(),
         stop,
         progress: &mut progress,
         room: &mut Room::new(Vec::new(), None),
         restarts: &mut restarts,
+        positions: &mut Positions::of(&shared.job),
         board,
     };
     match supervisor.run(beginning, None, &origins) {

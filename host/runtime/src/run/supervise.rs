@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::Report;
 use super::counted::CountedRestarts;
 use super::failure::Failure;
+use super::positions::Positions;
 use super::room::{Change, Room};
 use super::snapshots::{Handover, SnapshotThread};
 use super::summary::{self, Ending, Totals};
@@ -71,6 +72,8 @@ pub(super) struct Supervisor<'a> {
     pub(super) room: &'a mut Room,
     /// Told of confirmed checkpoints.
     pub(super) restarts: &'a mut CountedRestarts,
+    /// Told of stored and confirmed checkpoints.
+    pub(super) positions: &'a mut Positions,
     /// Where it says how it stands.
     pub(super) board: &'a Board,
 }
@@ -370,6 +373,7 @@ impl Supervisor<'_> {
             }
             Action::StoreManifest { manifest } => {
                 coordination.since.get_or_insert_with(clock::now);
+                self.positions.stored(&manifest);
                 events.push_back(driver.store_manifest(*manifest, self.blueprint.clock.reading()));
             }
             Action::CommitSlot { n, digest } => match driver.marker(n, digest) {
@@ -410,6 +414,7 @@ impl Supervisor<'_> {
                     };
                     self.board.committed(n, cost);
                     log::caught_up();
+                    self.positions.confirmed(n);
                     self.restarts.confirmed();
                     if self.restarts.in_a_row() == 0 {
                         self.board.healthy();

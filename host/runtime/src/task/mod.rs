@@ -112,7 +112,7 @@ pub enum Error {
         /// The record that could not be written, if it was one.
         record: Option<String>,
         /// What happened.
-        error: sink::Error,
+        error: Box<sink::Error>,
     },
     /// The task panicked: a fault of Weir.
     #[error("internal error: {0}")]

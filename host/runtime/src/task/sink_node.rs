@@ -69,11 +69,11 @@ impl SinkNode {
                     return Err(Error::Sink {
                         sink: self.id.clone(),
                         record,
-                        error: sink::Error::Value {
+                        error: Box::new(sink::Error::Value {
                             sink: self.id.clone(),
                             origin,
                             what,
-                        },
+                        }),
                     });
                 }
                 ErrorPolicy::Skip => {
@@ -128,6 +128,6 @@ pub(crate) fn sink_error(sink: &str, error: sink::Error, origins: &Origins) -> E
     Error::Sink {
         sink: sink.to_owned(),
         record,
-        error,
+        error: Box::new(error),
     }
 }

@@ -7,9 +7,7 @@ use crate::random::Random;
 /// A socket that listens on a port nobody uses. The port is below those that the system gives to outgoing connections, so that it
 /// is likely to be still free when the socket is closed and somebody else binds to it, now or when a broker is restarted.
 pub(super) fn listen() -> TcpListener {
-    let seed = std::collections::hash_map::RandomState::new();
-    let seed = std::hash::BuildHasher::hash_one(&seed, std::process::id());
-    let mut random = Random::new(seed);
+    let mut random = Random::unrepeatable();
     for _ in 0..1_000 {
         let port = 12_000 + random.below(20_000) as u16;
         if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {

@@ -17,6 +17,7 @@ use super::settings::{self, Addresses, Options};
 use super::{PATIENCE, Proxied, client, ports};
 use crate::host::Process;
 use crate::kafka::{groups, tools};
+use crate::random::Random;
 
 /// How many tests can have a proxy in front of one broker at a time.
 const PROXIED: usize = 3;
@@ -77,6 +78,15 @@ impl Kept {
     }
 }
 
+/// A new one: 16 bytes in base64, of which the last letter has only some bits. Kafka's own tool for it takes a second to start.
+fn cluster_id() -> String {
+    const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let mut random = Random::unrepeatable();
+    let mut id: String = (0..21).map(|_| char::from(random.pick(LETTERS))).collect();
+    id.push('A');
+    id
+}
+
 impl Server {
     /// Starts one and waits until it answers.
     pub(super) fn started(options: &Options) -> (Server, Vec<Proxied>) {
@@ -123,12 +133,9 @@ impl Server {
         fs::write(&file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let file = file.display().to_string();
 
-        let mut format = vec!["random-uuid".to_owned()];
-        let id =
-            tools::run("kafka.tools.StorageTool", &format).unwrap_or_else(|why| panic!("{why}"));
-        format = ["format", "--config", &file, "--cluster-id", id.trim()]
+        let mut format = ["format", "--config", &file, "--cluster-id", &cluster_id()]
             .map(str::to_owned)
-            .into();
+            .to_vec();
         format.extend(settings::scram_users());
         tools::run("kafka.tools.StorageTool", &format).unwrap_or_else(|why| panic!("{why}"));
 
@@ -145,7 +152,7 @@ impl Server {
     }
 
     fn process(options: &Options, folder: &Folder, number: u32) -> Kept {
-        let mut command = tools::java(options.java()).unwrap_or_else(|why| panic!("{why}"));
+        let mut command = tools::java(&options.java()).unwrap_or_else(|why| panic!("{why}"));
         command.push("kafka.Kafka".to_owned());
         command.push(
             folder

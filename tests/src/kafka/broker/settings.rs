@@ -47,12 +47,18 @@ impl Options {
         self
     }
 
-    pub(super) fn java(&self) -> &'static [&'static str] {
+    /// Options of the Java machine.
+    pub(super) fn java(&self) -> Vec<&'static str> {
+        let mut java = vec![
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+        ];
         if self.fast {
-            &["-Xmx1g", "-Xms1g"]
+            java.extend(["-Xmx1g", "-Xms1g"]);
         } else {
-            &["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+            java.extend(["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
         }
+        java
     }
 }
 

@@ -338,6 +338,7 @@ fn rolled_back(
 /// Whether each Kafka sink still writes to the topics that it has committed to. One that was pointed to another topic by its job file
 /// writes there from now on.
 fn topics_are_the_same(setup: &Setup, restored: &Manifest) -> Result<(), Refusal> {
+    let place = |topic: &TopicEntry| format!("{} in cluster {}", topic.topic_id, topic.cluster);
     for was in &restored.topics {
         let same = |is: &&TopicEntry| (&is.sink, &is.topic) == (&was.sink, &was.topic);
         if let Some(is) = setup.identity.topics.iter().find(same)
@@ -347,10 +348,8 @@ fn topics_are_the_same(setup: &Setup, restored: &Manifest) -> Result<(), Refusal
                 sink: was.sink.clone(),
                 topic: was.topic.clone(),
                 n: restored.n,
-                was: was.topic_id.clone(),
-                was_in: was.cluster.clone(),
-                is: is.topic_id.clone(),
-                is_in: is.cluster.clone(),
+                was: place(was),
+                is: place(is),
             });
         }
     }
