@@ -212,6 +212,14 @@ pub fn run(job: Job, options: &Options, requests: Requests) -> Result<Report, Re
     ended
 }
 
+#[cfg_attr(
+    not(feature = "kafka"),
+    expect(
+        unused_mut,
+        unused_variables,
+        reason = "what an attempt asks Kafka changes what it goes on from"
+    )
+)]
 fn on_display(
     job: Job,
     options: &Options,
@@ -314,7 +322,6 @@ fn on_display(
             }
             Err(refused) => return Err(refused),
             Ok(Begun::Finished(report)) => return Ok(report),
-            #[cfg_attr(not(feature = "kafka"), expect(unused_mut))]
             Ok(Begun::Attempt(mut beginning, setup)) => {
                 #[cfg(feature = "kafka")]
                 {
