@@ -184,16 +184,6 @@ fn what_comes_later_is_refused_by_name() {
             "input: {from: numbers, exchange: broadcast}",
             "broadcast",
         ),
-        (
-            "file: {dir: out/windows, format: json}",
-            "kafka: {topic: t}",
-            "kafka",
-        ),
-        (
-            "generator: {records: 4000, keys: 20, splits: 1, step: 5ms}",
-            "kafka: {topic: t}",
-            "kafka",
-        ),
     ];
     for (from, to, name) in later {
         let changed = good.replace(from, to);

@@ -336,7 +336,13 @@ fn partitions_by_field_are_those_that_keys_would_have() {
     for n in 0..50 {
         let (key, value) = (format!("user-{n}"), format!("{{\"p\":\"user-{n}\"}}"));
         let key = Some(key.as_bytes());
-        batch.push(key, hash_of(key), Some(value.as_bytes()), 1, Origin::NONE);
+        batch.push(
+            key,
+            hash_of(key),
+            Some(value.as_bytes()),
+            weir::batch::NO_TIME,
+            Origin::NONE,
+        );
     }
     for writer in [&mut by_key, &mut by_field] {
         assert!(writer.write(&batch, false).expect("sent").is_empty());
