@@ -66,11 +66,17 @@ impl Error {
         matches!(self, Error::Unreachable { .. } | Error::Failed { .. })
     }
 
-    /// A client called `client` could not be made.
+    /// A client called `client` could not be made. Of a setting that librdkafka does not take only the name is told: its own words
+    /// repeat the value, which may be a secret.
     pub fn client(client: &str, error: &KafkaError) -> Error {
         Error::Settings {
             client: client.to_owned(),
-            why: error.to_string(),
+            why: match error {
+                KafkaError::ClientConfig(_, _, property, _) => {
+                    format!("the value of `{property}` is not one that librdkafka takes")
+                }
+                other => other.to_string(),
+            },
         }
     }
 
@@ -112,4 +118,26 @@ pub(super) fn is_refusal(code: RDKafkaErrorCode) -> bool {
             | RDKafkaErrorCode::ClusterAuthorizationFailed
             | RDKafkaErrorCode::TransactionalIdAuthorizationFailed
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_is_not_taken_is_named_without_its_value() {
+        let mut config = rdkafka::ClientConfig::new();
+        config.set("linger.ms", "hunter2");
+        let refused = config
+            .create::<rdkafka::producer::BaseProducer>()
+            .err()
+            .expect("it is no number");
+        assert!(
+            refused.to_string().contains("hunter2"),
+            "so its words must not be passed on"
+        );
+        let text = Error::client("sink `out`", &refused).to_string();
+        assert!(text.contains("`linger.ms`"), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
+    }
 }
