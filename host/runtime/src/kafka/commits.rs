@@ -50,6 +50,9 @@ struct Current {
     transactions: Arc<Transactions>,
     /// For markers: one a producer.
     senders: [Sender; 2],
+    /// The attempt that claimed the job with them, once it has: a commit of an earlier one may come late, and must not end its
+    /// successor's transaction.
+    attempt: Option<u64>,
 }
 
 impl Commits {
@@ -213,6 +216,7 @@ impl Markers for Commits {
             *current = Some(Current {
                 transactions,
                 senders,
+                attempt: None,
             });
         }
         Ok(Standing::Ours)
@@ -232,7 +236,10 @@ impl Markers for Commits {
             .ok_or_else(|| io::Error::other("nothing was fenced before"))?;
         // The first records go with the next checkpoint, whichever producer that is: claims take the first one.
         match Commits::commit_in(current, 0, &self.point(), &self.job, marker) {
-            Ok(()) => Ok(Standing::Ours),
+            Ok(()) => {
+                current.attempt = Some(marker.attempt);
+                Ok(Standing::Ours)
+            }
             Err(error) => {
                 // The producers begin anew, and what is committed is read again.
                 log::warn(&format!(
@@ -245,7 +252,10 @@ impl Markers for Commits {
 
     fn commit(&self, marker: &Marker) -> Result<(), String> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = current.as_mut().ok_or("its attempt is over")?;
+        let current = current
+            .as_mut()
+            .filter(|current| current.attempt == Some(marker.attempt))
+            .ok_or("its attempt is over")?;
         Commits::commit_in(current, marker.n, &self.point(), &self.job, marker)
             .map_err(|error| error.to_string())
     }
