@@ -6,10 +6,11 @@ CARGO ?= cargo
 TEST_FEATURES := weir/fault-points
 
 # Host and tests share one profile, so that wasmtime is built once for linking and once for checking. `--bin NAME` instead of
-# `-p PACKAGE` for the same reason: features are then those of the whole workspace, whatever is built.
+# `-p PACKAGE` for the same reason: features are then those of the whole workspace, whatever is built. The demo leaves Kafka
+# out, which needs more of a machine than the demo does; wasmtime is the same with it and without.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench lint licences guests foreign-guests kafka-jars setup setup-lean setup-lint
+.PHONY: help demo test soak bench kafka lint licences guests foreign-guests kafka-jars setup setup-lean setup-lint
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,16 +31,19 @@ soak: setup guests ## kill the host at least 200 times and compare with uninterr
 bench: setup guests foreign-guests ## measure records, languages, timers, start and barriers beside baselines; JSON lines (ONLY=NAME for one)
 	$(CARGO) run --release --bin bench -- $(ONLY)
 
+kafka: ## start an Apache Kafka broker to try things with, until Ctrl-C, on 127.0.0.1:9092 (or KAFKA_PORT)
+	@exec scripts/kafka start
+
 lint: setup-lint ## format, clippy and documentation, warnings as errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets --features $(TEST_FEATURES) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --workspace --no-deps --features $(TEST_FEATURES)
 
-licences: setup ## check licences and origins of all dependencies by deny.toml; builds cargo-deny if missing (5 minutes)
+licences: setup-lean ## check licences and origins of all dependencies by deny.toml; builds cargo-deny if missing (5 minutes)
 	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
 	$(CARGO) deny check licenses bans sources
 
-guests: setup ## build all Wasm operators of examples and tests to target/guests
+guests: setup-lean ## build all Wasm operators of examples and tests to target/guests
 	@scripts/build-guests
 
 foreign-guests: ## build the operators that are written in Python and JavaScript to target/guests; installs their tools to a cache

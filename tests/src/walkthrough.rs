@@ -130,7 +130,14 @@ impl Walk {
                     guest(&package.replace('-', "_")).unwrap_or_else(|what| panic!("{what}"));
                 }
             }
-            ["cargo", "build", "--release", "--bin", "weir"] => {}
+            [
+                "cargo",
+                "build",
+                "--release",
+                "--bin",
+                "weir",
+                "--no-default-features",
+            ] => {}
             ["export", "PATH=\"$PWD/target/release:$PATH\""] => {}
             ["cargo", "test", "--release", ..] => {
                 let packages = words[3..].iter().filter(|word| **word != "-p");

@@ -127,7 +127,9 @@ fn openssl(dir: &Path, arguments: &[&str]) -> Result<(), String> {
         .current_dir(dir)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("cannot run openssl: {error}; `make setup` installs it"))?;
+        .map_err(|error| {
+            format!("cannot run openssl: {error}; `scripts/setup kafka` installs it")
+        })?;
     if output.status.success() {
         return Ok(());
     }

@@ -254,3 +254,39 @@ impl Server {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeping(dir: &std::path::Path) -> Kept {
+        let command = ["sleep", "1000"].map(str::to_owned);
+        Kept::start(&command, dir.join("log"), dir.join("out"))
+    }
+
+    #[test]
+    fn a_process_lives_on_without_the_thread_that_asked_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let asking = thread::scope(|scope| scope.spawn(|| sleeping(dir.path())).join());
+        let mut kept = asking.unwrap();
+        assert!(kept.process.within(Duration::from_millis(100)).is_none());
+    }
+
+    #[test]
+    fn a_process_dies_with_the_thread_that_keeps_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let Kept {
+            mut process,
+            _thread: thread,
+        } = sleeping(dir.path());
+        drop(thread);
+        assert!(process.end().killed());
+    }
+
+    #[test]
+    fn clusters_differ() {
+        let (one, other) = (cluster_id(), cluster_id());
+        assert_eq!(one.len(), 22);
+        assert_ne!(one, other);
+    }
+}

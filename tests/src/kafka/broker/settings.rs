@@ -52,6 +52,10 @@ impl Options {
         let mut java = vec![
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+            // Trouble, and what becomes of transactions: a log that a failing test can show.
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-Dorg.slf4j.simpleLogger.log.kafka.coordinator.transaction.TransactionCoordinator=info",
+            "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
         ];
         if self.fast {
             java.extend(["-Xmx1g", "-Xms1g"]);
