@@ -291,6 +291,7 @@ fn on_display(
         }
         board.stage(Stage::Recovering);
         let resume_clock = attempts == 0 && !options.accept_clock;
+        #[cfg_attr(not(feature = "kafka"), expect(unused_mut))]
         let mut ready = Ok(());
         #[cfg(feature = "kafka")]
         if attempts > 0 {
