@@ -303,7 +303,13 @@ fn a_sink_goes_on_in_the_other_transaction_behind_a_barrier() {
     let write = |writer: &mut Writer, value: &str| {
         let mut batch = Batch::default();
         let value = Some(value.as_bytes());
-        batch.push(Some(b"k"), hash_of(Some(b"k")), value, 1, Origin::NONE);
+        batch.push(
+            Some(b"k"),
+            hash_of(Some(b"k")),
+            value,
+            weir::batch::NO_TIME,
+            Origin::NONE,
+        );
         assert!(writer.write(&batch, false).expect("sent").is_empty());
     };
     write(&mut writer, "before");

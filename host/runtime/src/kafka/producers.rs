@@ -8,11 +8,12 @@
 //! Commits follow one rule: after [`Producer::commit`] has returned anything but `Ok` the producer is of no use any more. It has
 //! asked the broker for something and does not know what became of it; a copy of that request may still arrive and end the next
 //! transaction of the same producer. Only `init_transactions` of a new producer with the same id puts an end to that, and that is
-//! how [`Producer::transactional`] begins.
+//! how [`Producer::transactional`] begins. librdkafka itself asks again when a connection is lost, says yes in the end, and reports no
+//! error; what it does say of each answer is in its debug log of transactions, so that is listened to.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,9 @@ const FULL_QUEUE_WAIT: Duration = Duration::from_millis(1);
 
 /// How often somebody who waits for deliveries looks whether waiting has become pointless.
 const SETTLE_WAIT: Duration = Duration::from_millis(20);
+
+/// The log of a commit comes by the producer's thread, as a rule at once. Without it no commit is a clean one.
+const HEAR_WAIT: Duration = Duration::from_secs(1);
 
 /// Nobody waits.
 const NOBODY: u64 = u64::MAX;
@@ -224,7 +228,7 @@ impl Deliveries {
         }
     }
 
-    fn first(&self) -> std::sync::MutexGuard<'_, Option<Failure>> {
+    fn first(&self) -> MutexGuard<'_, Option<Failure>> {
         // Set once as a whole: a panic leaves nothing half done.
         self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -251,16 +255,78 @@ impl Deliveries {
     }
 }
 
+/// What a transactional producer has said of its commits so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Heard {
+    /// Answers to the request that ends a transaction, its loss included.
+    answers: u64,
+    /// Those that are not a plain yes.
+    bad: u64,
+    /// Commits that have come to an end, whichever.
+    ended: u64,
+}
+
+impl Heard {
+    /// Takes note of a line of librdkafka's debug log. Lines come in the order of what they tell of.
+    fn line(&mut self, facility: &str, message: &str) {
+        match facility {
+            "ENDTXN" if message.contains("EndTxn returned ") => {
+                self.answers += 1;
+                let yes = message.contains("EndTxn returned NO_ERROR ");
+                self.bad += u64::from(!yes);
+            }
+            "TXNAPI" if message.contains("API commit_transaction return") => self.ended += 1,
+            _ => {}
+        }
+    }
+}
+
 /// The context of a producer: passes reports on to the senders that they concern.
 struct Reports {
     context: Context,
+    heard: Mutex<Heard>,
+    hears: Condvar,
     /// By the number that a sender's records carry.
     senders: RwLock<Vec<Option<Arc<Deliveries>>>>,
 }
 
+impl Reports {
+    fn new(context: Context) -> Reports {
+        Reports {
+            context,
+            heard: Mutex::default(),
+            hears: Condvar::new(),
+            senders: RwLock::default(),
+        }
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        // Three numbers: a panic leaves nothing half done that matters.
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was heard once more than `ended` commits have come to an end; what there is after [`HEAR_WAIT`].
+    fn heard_after(&self, ended: u64) -> Heard {
+        let heard = self.heard();
+        let waited = self
+            .hears
+            .wait_timeout_while(heard, HEAR_WAIT, |heard| heard.ended <= ended);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
 impl ClientContext for Reports {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        self.context.log(level, facility, message);
+        if !matches!(level, RDKafkaLogLevel::Debug) {
+            self.context.log(level, facility, message);
+            return;
+        }
+        let mut heard = self.heard();
+        let before = *heard;
+        heard.line(facility, message);
+        if heard.ended != before.ended {
+            self.hears.notify_all();
+        }
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -421,7 +487,10 @@ impl Producer {
         let mut config = configured(connection, &settings, id)?;
         config
             .set("transactional.id", id)
-            .set("transaction.timeout.ms", millis(timeout));
+            .set("transaction.timeout.ms", millis(timeout))
+            // Some lines a transaction, none a record.
+            .set("debug", "eos")
+            .set_log_level(RDKafkaLogLevel::Debug);
         let request = millis(REQUEST_TIMEOUT.min(timeout));
         default(&mut config, connection, &["socket.timeout.ms"], request);
         let producer = Producer::create(&config, id)?;
@@ -430,10 +499,7 @@ impl Producer {
     }
 
     fn create(config: &ClientConfig, name: &str) -> Result<Producer, Error> {
-        let reports = Reports {
-            context: Context::new(format!("producer `{name}`")),
-            senders: RwLock::default(),
-        };
+        let reports = Reports::new(Context::new(format!("producer `{name}`")));
         let producer = BaseProducer::from_config_and_context(config, reports)
             .map_err(|error| Error::client(name, &error))?;
         let shared = Arc::new(Shared {
@@ -519,36 +585,37 @@ impl Producer {
             Failure::Fenced(text) => CommitError::Fenced(text),
             other => CommitError::Unclear(other.to_string()),
         })?;
-        let context = self.shared.context();
-        let (began, troubles) = (clock::now(), context.troubles());
+        let reports = self.shared.producer.client().context();
+        let context = &reports.context;
+        let (began, troubles, before) = (clock::now(), context.troubles(), *reports.heard());
         let result = self.shared.producer.commit_transaction(patience);
-        self.hear_out();
         let took = clock::now().saturating_duration_since(began);
-        let trouble =
-            (context.troubles() != troubles).then(|| self.shared.trouble().unwrap_or_default());
-        let clean = trouble.is_none() && took < CLEAN_COMMIT;
-        let outcome = judge(&result, clean, || {
-            let seconds = took.as_secs_f64();
-            match trouble {
-                Some(trouble) => {
-                    format!("after {seconds:.1} s, with trouble on the way: {trouble}")
-                }
-                None => format!("after {seconds:.1} s"),
-            }
-        });
+        let after = reports.heard_after(before.ended);
+        let trouble = if context.troubles() != troubles {
+            Some(self.shared.trouble().unwrap_or_default())
+        } else if after.ended == before.ended {
+            Some("librdkafka does not say how it went".to_owned())
+        } else if after.bad != before.bad || after.answers > before.answers + 1 {
+            Some("it was asked for more than once".to_owned())
+        } else {
+            None
+        };
+        let circumstances = Circumstances {
+            clean: trouble.is_none() && took < CLEAN_COMMIT,
+            asked: after.answers != before.answers,
+            text: match trouble {
+                Some(trouble) => format!(
+                    "after {:.1} s, with trouble on the way: {trouble}",
+                    took.as_secs_f64()
+                ),
+                None => format!("after {:.1} s", took.as_secs_f64()),
+            },
+        };
+        let outcome = judge(&result, &circumstances);
         if outcome.is_err() {
             self.shared.closed.store(true, Ordering::Relaxed);
         }
         outcome
-    }
-
-    /// Waits until every event that has come in so far was looked at: the loss of a connection must be known before a commit is
-    /// called clean.
-    fn hear_out(&self) {
-        let until = clock::now() + SERVE;
-        while self.shared.producer.in_flight_count() > 0 && clock::now() < until {
-            self.shared.producer.poll(Duration::ZERO);
-        }
     }
 
     fn usable(&self) -> Result<(), Failure> {
@@ -569,31 +636,44 @@ impl Producer {
     }
 }
 
+/// How a commit went.
+struct Circumstances {
+    /// Quickly, and without trouble on the way.
+    clean: bool,
+    /// Whether there was an answer to the request that ends the transaction.
+    asked: bool,
+    /// In words.
+    text: String,
+}
+
 /// What the result of a commit says.
 fn judge(
     result: &Result<(), KafkaError>,
-    clean: bool,
-    circumstances: impl FnOnce() -> String,
+    circumstances: &Circumstances,
 ) -> Result<(), CommitError> {
+    let Circumstances { clean, asked, text } = circumstances;
     let error = match result {
-        Ok(()) if clean => return Ok(()),
+        Ok(()) if *clean => return Ok(()),
         Ok(()) => {
-            let text = format!("the broker says that it was, {}", circumstances());
+            let text = format!("the broker says that it was, {text}");
             return Err(CommitError::Unclear(text));
         }
         Err(error) => error,
     };
-    let text = error.to_string();
+    let what = error.to_string();
     if error.rdkafka_error_code().is_some_and(fences) {
-        return Err(CommitError::Fenced(text));
+        return Err(CommitError::Fenced(what));
     }
-    // A transaction that has failed is not even asked to be committed. But one may fail while it waits for the answer.
-    let failed_before =
-        clean && matches!(error, KafkaError::Transaction(error) if error.txn_requires_abort());
+    // A transaction that has failed is not even asked to be committed. But one may fail while it waits for the answer, which is then
+    // not told of but in the error.
+    let failed_before = *clean
+        && !asked
+        && !what.contains("EndTxn")
+        && matches!(error, KafkaError::Transaction(error) if error.txn_requires_abort());
     if failed_before {
-        Err(CommitError::NotCommitted(text))
+        Err(CommitError::NotCommitted(what))
     } else {
-        Err(CommitError::Unclear(format!("{text}, {}", circumstances())))
+        Err(CommitError::Unclear(format!("{what}, {text}")))
     }
 }
 

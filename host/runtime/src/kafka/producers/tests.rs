@@ -15,9 +15,13 @@ fn global(code: RDKafkaErrorCode) -> Result<(), KafkaError> {
 
 #[test]
 fn only_a_clean_commit_is_one() {
-    let why = || "after 0.1 s".to_owned();
-    assert_eq!(judge(&Ok(()), true, why), Ok(()));
-    let doubtful = judge(&Ok(()), false, why);
+    let judged = |result: &Result<(), KafkaError>, clean| {
+        let text = "after 0.1 s".to_owned();
+        let asked = true;
+        judge(result, &Circumstances { clean, asked, text })
+    };
+    assert_eq!(judged(&Ok(()), true), Ok(()));
+    let doubtful = judged(&Ok(()), false);
     let Err(CommitError::Unclear(text)) = doubtful else {
         panic!("{doubtful:?}")
     };
@@ -27,16 +31,22 @@ fn only_a_clean_commit_is_one() {
         (RDKafkaErrorCode::OperationTimedOut, true),
         (RDKafkaErrorCode::BrokerTransportFailure, true),
     ] {
-        let judged = judge(&global(code), clean, why);
-        assert!(matches!(judged, Err(CommitError::Unclear(_))), "{judged:?}");
+        let outcome = judged(&global(code), clean);
+        assert!(
+            matches!(outcome, Err(CommitError::Unclear(_))),
+            "{outcome:?}"
+        );
     }
     for code in [
         RDKafkaErrorCode::Fenced,
         RDKafkaErrorCode::ProducerFenced,
         RDKafkaErrorCode::InvalidProducerEpoch,
     ] {
-        let judged = judge(&global(code), true, why);
-        assert!(matches!(judged, Err(CommitError::Fenced(_))), "{judged:?}");
+        let outcome = judged(&global(code), true);
+        assert!(
+            matches!(outcome, Err(CommitError::Fenced(_))),
+            "{outcome:?}"
+        );
     }
 }
 
@@ -123,4 +133,41 @@ fn a_sender_gives_up_when_it_is_told_to_although_no_broker_is_there() {
     drop(sender);
     drop(producer);
     assert!(clock::now() - began < Duration::from_secs(5));
+}
+
+/// As librdkafka 2.12 writes them; the tests with a broker find out if another one writes something else.
+#[test]
+fn answers_to_a_commit_are_heard_in_the_log() {
+    let reports = Reports::new(Context::new("test"));
+    let says = |facility: &str, message: &str| {
+        reports.log(RDKafkaLogLevel::Debug, facility, message);
+    };
+    let state = "in state CommittingTransaction (may_retry=true)";
+    says(
+        "TXNAPI",
+        "[thrd:app]: Transactional API called: commit_transaction",
+    );
+    says(
+        "ENDTXN",
+        &format!("[thrd:main]: EndTxn returned _TRANSPORT {state}"),
+    );
+    says(
+        "ENDTXN",
+        &format!("[thrd:main]: EndTxn returned NO_ERROR {state}"),
+    );
+    let heard = *reports.heard();
+    assert_eq!((heard.answers, heard.bad, heard.ended), (2, 1, 0));
+    says(
+        "TXNAPI",
+        "[thrd:app]: Transactional API commit_transaction return at rd_kafka_commit_transaction:2617: Success",
+    );
+    says(
+        "TXNAPI",
+        "[thrd:app]: Transactional API begin_transaction return at f:1: Success",
+    );
+    says("TXNSTATE", "[thrd:main]: Transaction state change");
+    assert_eq!(reports.heard_after(0).ended, 1);
+    let began = clock::now();
+    assert_eq!(reports.heard_after(1).ended, 1, "nothing more is said");
+    assert!(clock::now() - began >= HEAR_WAIT);
 }
