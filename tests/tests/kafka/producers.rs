@@ -16,7 +16,7 @@ use weir::kafka::outputs::{Output, OutputTopic};
 use weir::kafka::producers::{CommitError, Failure, Producer, ProducerSettings, Record, Sender};
 use weir::sink::{self, Author, KafkaSurroundings, Surroundings, Writer};
 use weir_tests::host::HANGS;
-use weir_tests::kafka::{Broker, Isolation, Options, Topics};
+use weir_tests::kafka::{Api, Broker, Isolation, Options, Proxy, Topics};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -164,6 +164,39 @@ fn a_commit_that_is_not_answered_is_unclear_and_the_producer_spent() {
     producer.commit(HANGS).expect("clean");
     let seen = seen(&topics, "out");
     assert!(seen == ["unclear", "next"] || seen == ["next"], "{seen:?}");
+}
+
+/// A copy of the request may still be on its way, so the broker's word is not enough.
+#[test]
+fn a_commit_that_was_asked_for_twice_is_unclear_although_it_happened() {
+    let broker = Broker::shared();
+    if broker.is_foreign("a proxied listener") {
+        return;
+    }
+    let topics = Topics::named(broker, "asked-twice");
+    let (name, id) = (topics.create("out", 1), topics.name("id"));
+    let proxy = Proxy::before(broker);
+    let by_proxy = KafkaConnection {
+        brokers: proxy.address(),
+        ..connection(broker)
+    };
+    let producer = Producer::transactional(&by_proxy, &settings(), &id, TIMEOUT, &|| true)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut sender = producer.sender(&Cancel::default());
+    producer.begin().expect("initialized");
+    send(&mut sender, &name, "once").expect("sent");
+    sender.settle(HANGS).expect("acknowledged");
+    let rule = proxy.when(Api::END_TXN).of(&id).cut();
+    let commit = producer.commit(HANGS).expect_err("a connection was lost");
+    assert_eq!(rule.count(), 1);
+    let CommitError::Unclear(text) = &commit else {
+        panic!("{commit}")
+    };
+    assert!(text.contains("the broker says that it was"), "{text}");
+    assert!(proxy.requests(Api::END_TXN) >= 2);
+    assert_eq!(seen(&topics, "out"), ["once"]);
+    let begun = producer.begin();
+    assert!(matches!(begun, Err(Failure::Unusable(_))), "{begun:?}");
 }
 
 #[test]
