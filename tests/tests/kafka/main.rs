@@ -5,5 +5,8 @@ mod broker;
 mod fixture;
 mod producers;
 mod proxy;
+mod reading;
 mod security;
 mod sink;
+mod source;
+mod source_jobs;

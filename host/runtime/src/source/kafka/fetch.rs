@@ -6,6 +6,7 @@
 //!
 //! Headers are read here too: the crate takes their names for UTF-8 and panics where they are not.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_void};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -39,6 +40,8 @@ pub(super) struct Fetcher {
     /// Taken from the queue; those from `at` on are ours to destroy.
     messages: Vec<*mut rd::rd_kafka_message_t>,
     at: usize,
+    /// Partitions that were assigned again; see [`Fetcher::restart`].
+    restarted: BTreeSet<(String, i32)>,
 }
 
 // SAFETY: librdkafka's objects may be used from any thread, and nobody else has these.
@@ -58,6 +61,7 @@ impl Fetcher {
             queue,
             messages: Vec::with_capacity(BATCH),
             at: 0,
+            restarted: BTreeSet::new(),
         })
     }
 
@@ -86,6 +90,21 @@ impl Fetcher {
         let mut list = TopicPartitionList::new();
         list.add_partition(topic, partition);
         self.consumer().incremental_unassign(&list)
+    }
+
+    /// Goes on with this partition at another offset, whatever state it is in.
+    ///
+    /// Its queue leads nowhere once it has stopped, which librdkafka does some time later and tells nobody, and from then on its
+    /// messages stay in it. So it is led to ours again each time the consumer is served; what lies in it comes along.
+    pub(super) fn restart(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+    ) -> Result<(), KafkaError> {
+        self.unassign(topic, partition)?;
+        self.restarted.insert((topic.to_owned(), partition));
+        self.assign([(topic, partition, offset)].into_iter())
     }
 
     /// Leads a partition's queue to ours, for as long as there is that partition; also before it is assigned.
@@ -136,6 +155,11 @@ impl Fetcher {
 
     /// Serves what is not messages: logs, and troubles, of which it returns one.
     pub(super) fn serve(&self) -> Option<KafkaError> {
+        for (topic, partition) in &self.restarted {
+            if let Err(error) = self.forward(topic, *partition) {
+                return Some(error);
+            }
+        }
         // A bounded number: a broken network has much to say.
         for _ in 0..16 {
             match self.consumer().poll(Duration::ZERO) {
@@ -145,7 +169,7 @@ impl Fetcher {
                 // Partitions lead to our own queue. Better to start over from the checkpoint than to lose one.
                 Some(Ok(_)) => {
                     return Some(KafkaError::MessageConsumptionFatal(
-                        RDKafkaErrorCode::InconsistentGroupProtocol,
+                        RDKafkaErrorCode::Inconsistent,
                     ));
                 }
             }

@@ -94,13 +94,13 @@ fn consumer_settings(
     source: &NodeId,
     kafka: &KafkaSource,
     read_ahead: u64,
-    reports_ends: bool,
 ) -> Result<ClientConfig, Error> {
     let mut config = offsets::settings(source, kafka)?;
     let half = read_ahead.clamp(*READ_AHEAD.start(), *READ_AHEAD.end()) / 2;
     config
         .set("group.id", &kafka.group)
-        .set("enable.partition.eof", reports_ends.to_string())
+        // So that positions pass what is no record: ends of transactions, and what was aborted.
+        .set("enable.partition.eof", "true")
         // What waits in the queue, and what is on its way into it.
         .set("queued.max.messages.kbytes", (half / 1024).to_string());
     let defaults = [
@@ -150,8 +150,7 @@ impl Partitions {
                 is_idle: false,
             });
         }
-        let reports_ends = kafka.stop.is_some() || source.event_time.is_some();
-        let config = consumer_settings(id, kafka, subtask.read_ahead, reports_ends)?;
+        let config = consumer_settings(id, kafka, subtask.read_ahead)?;
         Ok(Partitions {
             source: id.clone(),
             kafka: kafka.clone(),
@@ -354,9 +353,13 @@ impl Partitions {
                 if let Some(warning) = warning {
                     log::warn(&format!("[W0603] {warning}"));
                 }
-                self.partitions[index].position.next = next;
-                self.unassign(index)?;
-                self.assign(&[index])
+                self.forget_places();
+                let position = &mut self.partitions[index].position;
+                position.next = next;
+                let restarted = self
+                    .fetcher
+                    .restart(&position.topic, position.partition, next);
+                restarted.map_err(|error| self.failed("cannot go on", &error))
             }
             Err(error) if error.may_pass() => {
                 self.lost.push(index);
