@@ -73,6 +73,19 @@ impl Diagnostic {
         Diagnostic::new(Severity::Error, code, title.into())
     }
 
+    /// An error whose message has several lines: its title, then notes, and a remedy behind `help: `.
+    pub fn error_of(code: &'static str, text: &str) -> Diagnostic {
+        let mut lines = text.lines();
+        let problem = Diagnostic::error(code, lines.next().unwrap_or_default());
+        lines.fold(problem, |problem, line| {
+            let line = line.trim();
+            match line.strip_prefix("help: ") {
+                Some(help) => problem.help(help),
+                None => problem.note(line),
+            }
+        })
+    }
+
     /// A warning.
     pub fn warning(code: &'static str, title: impl Into<String>) -> Diagnostic {
         Diagnostic::new(Severity::Warning, code, title.into())

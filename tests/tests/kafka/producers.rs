@@ -1,6 +1,5 @@
 //! Producers and the writer of a sink subtask, driven by hand against a real broker: what a job's output rests on.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,9 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 fn connection(broker: &Broker) -> KafkaConnection {
     KafkaConnection {
         brokers: broker.address().to_owned(),
-        tls: None,
-        sasl: None,
-        properties: BTreeMap::new(),
+        ..KafkaConnection::default()
     }
 }
 
@@ -203,9 +200,7 @@ fn a_commit_that_was_asked_for_twice_is_unclear_although_it_happened() {
 fn initialization_is_called_off_when_nobody_answers() {
     let nobody = KafkaConnection {
         brokers: "127.0.0.1:9".to_owned(),
-        tls: None,
-        sasl: None,
-        properties: BTreeMap::new(),
+        ..KafkaConnection::default()
     };
     let began = Instant::now();
     let go_on = || began.elapsed() < Duration::from_secs(1);

@@ -48,7 +48,8 @@ impl Form {
 }
 
 /// Where a piece of input stands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(untagged)]
 pub enum Spot<'a> {
     /// In a file, or in `stdin`.
     Line {
@@ -121,7 +122,7 @@ pub struct Letter<'a> {
 struct Input<'a> {
     source: &'a str,
     #[serde(flatten)]
-    spot: SerializedSpot<'a>,
+    spot: Spot<'a>,
     error: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
@@ -134,21 +135,6 @@ struct Input<'a> {
     /// Present where the value was cut.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cut: bool,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum SerializedSpot<'a> {
-    Line {
-        file: &'a str,
-        line: u64,
-        offset: u64,
-    },
-    Offset {
-        topic: &'a str,
-        partition: i32,
-        offset: i64,
-    },
 }
 
 impl Letter<'_> {
@@ -262,18 +248,7 @@ impl Letter<'_> {
         let key = self.key.map(std::str::from_utf8);
         let letter = Input {
             source,
-            spot: match spot {
-                Spot::Line { file, line, offset } => SerializedSpot::Line { file, line, offset },
-                Spot::Offset {
-                    topic,
-                    partition,
-                    offset,
-                } => SerializedSpot::Offset {
-                    topic,
-                    partition,
-                    offset,
-                },
-            },
+            spot,
             error: self.error,
             key: key.and_then(Result::ok),
             key_base64: match key {

@@ -73,9 +73,7 @@ mod tests {
     fn a_source_reads_its_topics_and_its_group() {
         let connection = KafkaConnection {
             brokers: "b:9092".to_owned(),
-            tls: None,
-            sasl: None,
-            properties: Default::default(),
+            ..KafkaConnection::default()
         };
         assert_eq!(
             of_source(&connection, &["orders".to_owned()], "weir-night"),

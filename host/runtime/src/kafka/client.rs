@@ -189,9 +189,7 @@ mod tests {
     fn connection() -> KafkaConnection {
         KafkaConnection {
             brokers: "a:1,b:2".to_owned(),
-            tls: None,
-            sasl: None,
-            properties: Default::default(),
+            ..KafkaConnection::default()
         }
     }
 

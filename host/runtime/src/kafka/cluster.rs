@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use std::{fmt, str};
 
+use rdkafka::ClientConfig;
 use rdkafka::admin::{
     AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication,
 };
@@ -66,7 +67,10 @@ pub struct Cluster {
     brokers: String,
     id: String,
     consumer: BaseConsumer<Context>,
-    admin: AdminClient<Context>,
+    /// Settings of a client.
+    config: ClientConfig,
+    /// Made for the first question that the other one cannot ask: it has threads and connections of its own.
+    admin: OnceLock<AdminClient<Context>>,
 }
 
 impl fmt::Debug for Cluster {
@@ -86,12 +90,11 @@ impl Cluster {
         patience: Duration,
     ) -> Result<Cluster, Error> {
         let config = client::config(connection, client_id)?;
-        let context = || Context::new(client_id);
-        let made = |error: KafkaError| Error::client(client_id, &error);
         let mut own = config.clone();
         // Those of producers are for producers, and librdkafka warns of each.
         own.set("enable.auto.commit", "false");
-        let consumer = BaseConsumer::from_config_and_context(&own, context()).map_err(made)?;
+        let consumer = BaseConsumer::from_config_and_context(&own, Context::new(client_id))
+            .map_err(|error| Error::client(client_id, &error))?;
         let deadline = clock::now() + patience;
         let id = loop {
             // Serves the log and errors.
@@ -116,13 +119,22 @@ impl Cluster {
                 });
             }
         };
-        let admin = AdminClient::from_config_and_context(&config, context()).map_err(made)?;
         Ok(Cluster {
             brokers: connection.brokers.clone(),
             id,
             consumer,
-            admin,
+            config,
+            admin: OnceLock::new(),
         })
+    }
+
+    fn admin(&self) -> Result<&AdminClient<Context>, KafkaError> {
+        if let Some(admin) = self.admin.get() {
+            return Ok(admin);
+        }
+        let context = Context::new(self.config.get("client.id").unwrap_or_default());
+        let admin = AdminClient::from_config_and_context(&self.config, context)?;
+        Ok(self.admin.get_or_init(|| admin))
     }
 
     /// The cluster's own id.
@@ -238,7 +250,7 @@ impl Cluster {
     ) -> Result<BTreeMap<String, String>, Error> {
         let options = AdminOptions::new().request_timeout(Some(REQUEST));
         let found: ConfigResource = retried(|| {
-            let mut all = block_on(self.admin.describe_configs([of], &options))?;
+            let mut all = block_on(self.admin()?.describe_configs([of], &options))?;
             match all.pop() {
                 Some(found) => found.map_err(KafkaError::AdminOp),
                 None => Err(KafkaError::AdminOp(RDKafkaErrorCode::Fail)),
@@ -269,7 +281,7 @@ impl Cluster {
             .request_timeout(Some(REQUEST))
             .operation_timeout(Some(REQUEST));
         let created = retried(|| {
-            let mut all = block_on(self.admin.create_topics([&topic], &options))?;
+            let mut all = block_on(self.admin()?.create_topics([&topic], &options))?;
             match all.pop() {
                 Some(Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(()),
                 Some(Err((_, code))) => Err(KafkaError::AdminOp(code)),

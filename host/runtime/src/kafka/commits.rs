@@ -32,8 +32,6 @@ const REMINDER: Duration = Duration::from_secs(10);
 pub struct Commits {
     job: String,
     connection: KafkaConnection,
-    topic: String,
-    ids: String,
     point: Mutex<KafkaPoint>,
     settings: ProducerSettings,
     /// What the broker allows a transaction to last.
@@ -68,17 +66,11 @@ impl Commits {
         cluster: &Cluster,
         asked: Arc<AtomicBool>,
     ) -> Result<Commits, Error> {
-        let (job, topic, ids) = (
-            job.name.as_str(),
-            &sink.commit_topic,
-            &sink.transactional_id,
-        );
-        let point = look_up(cluster, job, topic, ids)?;
+        let job = job.name.as_str();
+        let point = look_up(cluster, job, &sink.commit_topic, &sink.transactional_id)?;
         Ok(Commits {
             job: job.to_owned(),
             connection: sink.connection.clone(),
-            topic: topic.clone(),
-            ids: ids.clone(),
             point: Mutex::new(point),
             settings,
             timeout: sink.transaction_timeout(checkpoint),
@@ -101,7 +93,8 @@ impl Commits {
     /// # Errors
     /// As for [`Commits::open`].
     pub fn look_again(&self, cluster: &Cluster) -> Result<(), Error> {
-        let point = look_up(cluster, &self.job, &self.topic, &self.ids)?;
+        let was = self.point();
+        let point = look_up(cluster, &self.job, &was.topic, &was.ids)?;
         *self.point.lock().unwrap_or_else(PoisonError::into_inner) = point;
         Ok(())
     }

@@ -109,11 +109,18 @@ impl Error {
 
 /// Whether an error is the broker's no to who we are or what we may do.
 pub(super) fn is_refusal(code: RDKafkaErrorCode) -> bool {
+    let unknown = matches!(
+        code,
+        RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed
+    );
+    unknown || is_unauthorized(code)
+}
+
+/// Whether an error is the broker's no to what we may do.
+pub(super) fn is_unauthorized(code: RDKafkaErrorCode) -> bool {
     matches!(
         code,
-        RDKafkaErrorCode::Authentication
-            | RDKafkaErrorCode::SaslAuthenticationFailed
-            | RDKafkaErrorCode::TopicAuthorizationFailed
+        RDKafkaErrorCode::TopicAuthorizationFailed
             | RDKafkaErrorCode::GroupAuthorizationFailed
             | RDKafkaErrorCode::ClusterAuthorizationFailed
             | RDKafkaErrorCode::TransactionalIdAuthorizationFailed

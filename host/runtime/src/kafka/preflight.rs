@@ -43,6 +43,8 @@ pub struct Subject<'a> {
 pub struct Found {
     /// For the sink subtasks.
     pub outputs: Outputs,
+    /// The cluster of what is written exactly once, if anything is.
+    pub exactly_once: Option<Cluster>,
     /// What somebody should correct, though the job can run.
     pub warnings: Vec<Diagnostic>,
 }
@@ -95,8 +97,11 @@ pub fn check(subject: Subject<'_>) -> Result<Found, Refused> {
     }
     let outputs = check.outputs(&sinks, &transactional);
     check.refuse()?;
+    let written = sinks.iter().zip(&transactional).find(|(_, yes)| **yes);
+    let exactly_once = written.map(|(it, _)| check.clusters.swap_remove(it.cluster).cluster);
     Ok(Found {
         outputs,
+        exactly_once,
         warnings: check.warnings,
     })
 }
@@ -454,17 +459,7 @@ impl<'a> Check<'a> {
 
 /// An error of a sink's, whose further lines are notes and help.
 fn described(sink: &Sink, error: &Error) -> Diagnostic {
-    let text = error.to_string();
-    let mut lines = text.lines();
-    let title = lines.next().unwrap_or_default();
-    let problem = Diagnostic::error(error.code(), format!("sink `{}`: {title}", sink.id));
-    lines.fold(problem, |problem, line| {
-        let line = line.trim();
-        match line.strip_prefix("help: ") {
-            Some(help) => problem.help(help),
-            None => problem.note(line),
-        }
-    })
+    Diagnostic::error_of(error.code(), &format!("sink `{}`: {error}", sink.id))
 }
 
 /// The same, with the commands that grant what is not permitted.

@@ -24,6 +24,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
 
+use super::error::is_unauthorized;
 use super::{Context, Error, client};
 use crate::cancel::Cancel;
 use crate::clock;
@@ -147,7 +148,7 @@ pub enum Failure {
 impl Failure {
     /// Whether the broker does not permit it.
     pub fn is_unauthorized(&self) -> bool {
-        matches!(self, Failure::Undelivered { code, .. } if unauthorized(*code))
+        matches!(self, Failure::Undelivered { code, .. } if is_unauthorized(*code))
     }
 
     /// Whether the same record would fail again on every try.
@@ -164,20 +165,8 @@ impl Failure {
                 | Code::UnknownPartition
                 | Code::PolicyViolation
         );
-        of_record || unauthorized(*code)
+        of_record || is_unauthorized(*code)
     }
-}
-
-/// Whether a code says that something is not permitted.
-pub(super) fn unauthorized(code: RDKafkaErrorCode) -> bool {
-    use RDKafkaErrorCode as Code;
-    matches!(
-        code,
-        Code::TopicAuthorizationFailed
-            | Code::GroupAuthorizationFailed
-            | Code::ClusterAuthorizationFailed
-            | Code::TransactionalIdAuthorizationFailed
-    )
 }
 
 fn fences(code: RDKafkaErrorCode) -> bool {

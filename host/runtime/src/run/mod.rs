@@ -9,7 +9,7 @@ mod counted;
 mod drift;
 mod failure;
 mod guarantee;
-#[cfg(feature = "kafka")]
+#[cfg_attr(not(feature = "kafka"), path = "without_kafka.rs")]
 mod kafka;
 mod outputs;
 mod own;
@@ -48,6 +48,7 @@ use counted::CountedRestarts;
 use drift::Drift;
 use failure::Failure;
 pub use guarantee::Guarantee;
+use kafka::Kafka;
 #[cfg(feature = "kafka")]
 pub(crate) use kafka::check_kafka;
 use positions::Positions;
@@ -107,16 +108,7 @@ impl Refused {
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
-        let text = refusal.to_string();
-        let mut lines = text.lines();
-        let mut problem = Diagnostic::error(refusal.code(), lines.next().unwrap_or_default());
-        for line in lines {
-            let line = line.trim();
-            problem = match line.strip_prefix("help: ") {
-                Some(help) => problem.help(help),
-                None => problem.note(line),
-            };
-        }
+        let problem = Diagnostic::error_of(refusal.code(), &refusal.to_string());
         let code = match refusal.exit_code() {
             4 => ExitCode::OwnedElsewhere,
             75 => ExitCode::DependencyUnavailable,
@@ -212,14 +204,6 @@ pub fn run(job: Job, options: &Options, requests: Requests) -> Result<Report, Re
     ended
 }
 
-#[cfg_attr(
-    not(feature = "kafka"),
-    expect(
-        unused_mut,
-        unused_variables,
-        reason = "what an attempt asks Kafka changes what it goes on from"
-    )
-)]
 fn on_display(
     job: Job,
     options: &Options,
@@ -257,21 +241,13 @@ fn on_display(
         kafka: Arc::default(),
         job,
     };
-    #[cfg(feature = "kafka")]
-    kafka::look_up(&mut blueprint, &guarantee, true)?;
+    let mut kafka = Kafka::new(asked.clone());
+    let decided = kafka.look_up(&mut blueprint, &guarantee)?;
     let Some(ownership) = ownership.as_mut().filter(|_| guarantee.checkpoints()) else {
         return volatile(blueprint, &guarantee, options, stop, board);
     };
     board.takes_checkpoints();
     let settings = blueprint.job.checkpoint.clone().unwrap_or_default();
-    #[cfg(feature = "kafka")]
-    let (mut commits, decided) = {
-        let commits = kafka::commits(&blueprint, None, asked)?;
-        let decided = kafka::decided(&blueprint, commits.as_ref());
-        (commits, decided)
-    };
-    #[cfg(not(feature = "kafka"))]
-    let decided = own::Decided::default();
     let (mut driver, mut identity) =
         own::storage(&blueprint, &settings, options, data_dir, ownership, decided)?;
     let strategy = if guarantee.restarts() {
@@ -291,20 +267,16 @@ fn on_display(
         }
         board.stage(Stage::Recovering);
         let resume_clock = attempts == 0 && !options.accept_clock;
-        #[cfg_attr(not(feature = "kafka"), expect(unused_mut))]
-        let mut ready = Ok(());
-        #[cfg(feature = "kafka")]
-        if attempts > 0 {
-            // Topics may have been changed, or be gone, and producers would create them.
-            ready = kafka::look_up(&mut blueprint, &guarantee, false).and_then(|()| {
-                commits = kafka::commits(&blueprint, commits.as_ref(), asked)?;
-                let decided = kafka::decided(&blueprint, commits.as_ref());
+        // The first was looked up before anything was owned.
+        let ready = if attempts == 0 {
+            Ok(())
+        } else {
+            kafka.look_up(&mut blueprint, &guarantee).map(|decided| {
                 identity.commit_point = decided.commit_point;
                 identity.topics = decided.topics;
                 driver.identify(&identity);
-                Ok(())
-            });
-        }
+            })
+        };
         let begun = ready.and_then(|()| {
             recover(
                 &mut driver,
@@ -324,11 +296,7 @@ fn on_display(
             Err(refused) => return Err(refused),
             Ok(Begun::Finished(report)) => return Ok(report),
             Ok(Begun::Attempt(mut beginning, setup)) => {
-                #[cfg(feature = "kafka")]
-                {
-                    let commits = commits.as_ref();
-                    beginning.0.transactions = commits.and_then(|commits| commits.transactions());
-                }
+                kafka.lend(&mut beginning.0);
                 // Each attempt's sources begin unpaused.
                 let mut room = Room::new(watched.clone(), settings.reserve);
                 let supervisor = Supervisor {

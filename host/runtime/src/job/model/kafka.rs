@@ -30,7 +30,7 @@ impl fmt::Debug for Secret {
 }
 
 /// How to reach a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KafkaConnection {
     /// Brokers to begin with, `host:port` separated by commas.
     pub brokers: String,

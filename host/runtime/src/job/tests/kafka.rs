@@ -107,9 +107,7 @@ fn the_shortest_has_the_documented_defaults() {
     let job = good(SHORTEST);
     let connection = KafkaConnection {
         brokers: "k:9092".to_owned(),
-        tls: None,
-        sasl: None,
-        properties: Default::default(),
+        ..KafkaConnection::default()
     };
     let source = KafkaSource {
         connection: connection.clone(),

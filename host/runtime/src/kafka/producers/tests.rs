@@ -81,9 +81,7 @@ fn a_sender_gives_up_when_it_is_told_to_although_no_broker_is_there() {
     let connection = KafkaConnection {
         // Nobody listens there: the port of "discard" on the loopback.
         brokers: "127.0.0.1:9".to_owned(),
-        tls: None,
-        sasl: None,
-        properties: Default::default(),
+        ..KafkaConnection::default()
     };
     let settings = ProducerSettings {
         queue_bytes: 64 * 1024,

@@ -10,9 +10,7 @@ fn settings() -> KafkaSink {
     KafkaSink {
         connection: KafkaConnection {
             brokers: "b:9092".to_owned(),
-            tls: None,
-            sasl: None,
-            properties: Default::default(),
+            ..KafkaConnection::default()
         },
         topic: KafkaTopic::Fixed("out".to_owned()),
         format: KafkaFormat::Raw,
