@@ -260,8 +260,11 @@ mod tests {
     use super::*;
 
     fn sleeping(dir: &std::path::Path) -> Kept {
-        let command = ["sleep", "1000"].map(str::to_owned);
-        Kept::start(&command, dir.join("log"), dir.join("out"))
+        let command = ["sh", "-c", "echo up >&2; exec sleep 1000"].map(str::to_owned);
+        let mut kept = Kept::start(&command, dir.join("log"), dir.join("out"));
+        // Before that nothing ties it to the thread yet.
+        assert!(kept.process.says("up", 1, crate::host::HANGS));
+        kept
     }
 
     #[test]
