@@ -59,7 +59,8 @@ fn every_command_shown_exists() {
     assert_eq!(
         verbs,
         [
-            "build", "check", "explain", "inspect", "new", "run", "schema", "status", "stop", "try"
+            "build", "check", "explain", "inspect", "kafka", "new", "run", "schema", "status",
+            "stop", "try"
         ]
     );
 }

@@ -2,6 +2,7 @@
 #![cfg(feature = "kafka")]
 
 mod broker;
+mod clear;
 mod fixture;
 mod producers;
 mod proxy;

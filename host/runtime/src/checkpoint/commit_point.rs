@@ -73,7 +73,12 @@ pub struct KafkaPoint {
 impl KafkaPoint {
     /// The transactional id of one of the two producers.
     pub fn id(&self, producer: usize) -> String {
-        format!("{}-{producer}", self.ids)
+        KafkaPoint::id_of(&self.ids, producer)
+    }
+
+    /// The same of ids that begin with `ids`.
+    pub fn id_of(ids: &str, producer: usize) -> String {
+        format!("{ids}-{producer}")
     }
 
     /// The same place, but the topic was created again.

@@ -131,6 +131,9 @@ pub enum Verb {
             weir try totals.wasm --config '{\"at_least\": 20}'          type records, end with Ctrl-D"
     )]
     Try(Try),
+    /// Look after what a job has in Kafka while it does not run
+    #[command(long_about = "Look after what a job has in Kafka while it does not run.")]
+    Kafka(Kafka),
     /// Explain the code of a message: what it means and what to do
     #[command(
         long_about = "Explain the code of a message: what it means, what usually causes it, and what to do. Without a \
@@ -280,6 +283,47 @@ pub struct Try {
     pub key: Option<String>,
 }
 
+/// `weir kafka`.
+#[derive(Debug, clap::Args)]
+pub struct Kafka {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: KafkaVerb,
+}
+
+/// The verbs of `weir kafka`.
+#[derive(Debug, Subcommand)]
+pub enum KafkaVerb {
+    /// End the transactions that a job which does not run has left open
+    #[command(
+        long_about = "End the transactions that a job which does not run has left open, and print Kafka's own command that \
+            lists them.\n\n\
+            A job that was killed may leave a transaction open. Until its next start, or until the broker's timeout \
+            (`transaction_timeout`), readers of committed records see nothing that was written to the same partitions after it. This \
+            aborts it at once; what was being committed when the job was killed is committed. Nothing is lost: a job that \
+            is started again goes on from its last committed checkpoint.\n\n\
+            A job that runs on this machine is left alone (exit code 4). One that runs elsewhere with the same ids is interrupted, \
+            and recovers by itself.",
+        after_help = "Examples:\n  weir kafka clear job.yaml\n  weir kafka clear job.yaml --ids weir-old-name    what the job \
+            had under another name"
+    )]
+    Clear(KafkaClear),
+}
+
+/// `weir kafka clear`.
+#[derive(Debug, clap::Args)]
+pub struct KafkaClear {
+    /// The job file
+    #[arg(value_name = "JOB")]
+    pub job: PathBuf,
+    /// What its transactional ids begin with [default: `transactional_id` of the job's sink, `weir-NAME` unless it says another]
+    #[arg(long, value_name = "PREFIX")]
+    pub ids: Option<String>,
+    /// Where the job keeps its own files, if it was started with this option
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
 /// `weir explain`.
 #[derive(Debug, clap::Args)]
 pub struct Explain {
@@ -401,6 +445,8 @@ mod tests {
         assert_eq!(kind("weir check"), ErrorKind::MissingRequiredArgument);
         assert_eq!(kind("weir new"), ErrorKind::MissingRequiredArgument);
         assert_eq!(kind("weir frobnicate"), ErrorKind::InvalidSubcommand);
+        assert_eq!(kind("weir kafka list"), ErrorKind::InvalidSubcommand);
+        assert_eq!(kind("weir kafka clear"), ErrorKind::MissingRequiredArgument);
     }
 
     #[test]

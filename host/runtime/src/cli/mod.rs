@@ -4,6 +4,8 @@ pub mod args;
 mod build;
 mod explain;
 pub mod inspect;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod new;
 mod running;
 mod status_text;
@@ -38,6 +40,9 @@ pub fn main() -> std::process::ExitCode {
         Verb::New(args) => new::new(&args),
         Verb::Build(args) => build::build(&args.dir),
         Verb::Try(args) => trial::try_operator(&args),
+        Verb::Kafka(args::Kafka {
+            verb: args::KafkaVerb::Clear(args),
+        }) => kafka_clear(&args),
         Verb::Schema => {
             let schema = serde_json::to_string_pretty(&job::schema());
             print(&format!("{}\n", schema.expect("a schema is plain JSON")))
@@ -122,6 +127,18 @@ fn run_verb(args: &args::Run) -> ExitCode {
         }
         Err(refused) => refuse(&refused.problems, refused.code),
     }
+}
+
+#[cfg(feature = "kafka")]
+fn kafka_clear(args: &args::KafkaClear) -> ExitCode {
+    kafka::clear(args)
+}
+
+#[cfg(not(feature = "kafka"))]
+fn kafka_clear(_: &args::KafkaClear) -> ExitCode {
+    let problem = Diagnostic::error("W0124", "this weir was built without Kafka")
+        .help("use one that was built with its default features");
+    refuse(&[problem], ExitCode::InvalidJob)
 }
 
 fn check_verb(args: &Check) -> ExitCode {

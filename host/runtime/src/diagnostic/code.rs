@@ -195,6 +195,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0903", "settings that the Kafka client does not take"),
     ("W0904", "a secret that is not there"),
     ("W0905", "Kafka could not do what it was asked for"),
+    ("W0906", "a job without transactions in Kafka"),
 ];
 
 /// What `code` means, if there is such a code.

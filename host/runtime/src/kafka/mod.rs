@@ -4,9 +4,11 @@
 //! [`cluster`] looks up topics and settings of brokers without ever creating a data topic. What the crate does not wrap is in `ffi`,
 //! the only place here with unsafe code. [`producers`] send and commit, [`commits`] is the commit
 //! point, [`preflight`] checks before a start what they will need, and
-//! hands it on as [`outputs`]; [`acls`] are the commands that grant what is not permitted.
+//! hands it on as [`outputs`]; [`acls`] are the commands that grant what is not permitted,
+//! [`clear`](clear()) ends what a job that does not run has left open.
 
 pub mod acls;
+mod clear;
 pub mod client;
 pub mod cluster;
 pub mod commits;
@@ -16,6 +18,7 @@ pub mod outputs;
 pub mod preflight;
 pub mod producers;
 
+pub use clear::clear;
 pub use client::Context;
 pub use cluster::{Cluster, Topic, TopicId};
 pub use error::Error;

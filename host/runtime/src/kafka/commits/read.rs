@@ -80,6 +80,8 @@ fn consumer(
         .set("group.id", &at.ids)
         .set("enable.auto.commit", "false")
         .set("enable.partition.eof", "true")
+        // The last fetch, which tells of the end, is one that finds nothing: a start waits for it.
+        .set("fetch.wait.max.ms", "20")
         .set("auto.offset.reset", "earliest")
         .set("isolation.level", isolation);
     BaseConsumer::from_config_and_context(&config, Context::new(&name))

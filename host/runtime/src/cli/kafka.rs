@@ -1,0 +1,107 @@
+//! `weir kafka`: what is done to Kafka for a job that does not run.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::{args, load, print, refuse};
+use crate::checkpoint::Ownership;
+use crate::diagnostic::{Diagnostic, ExitCode};
+use crate::job::model::{Job, KafkaConnection, KafkaSink, SinkConnector};
+use crate::kafka;
+use crate::run::{Guarantee, Refused};
+use crate::{log, start};
+
+/// How long a cluster may take to do it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// `weir kafka clear`.
+pub(super) fn clear(args: &args::KafkaClear) -> ExitCode {
+    let job = match load(&args.job) {
+        Ok(job) => job,
+        Err(problems) => return refuse(&problems, ExitCode::InvalidJob),
+    };
+    log::start(job.name.as_str(), false);
+    match cleared(&job, args) {
+        Ok(text) => print(&text),
+        Err(refused) => refuse(&refused.problems, refused.code),
+    }
+}
+
+/// Does it, and gives what is to be said of it.
+fn cleared(job: &Job, args: &args::KafkaClear) -> Result<String, Refused> {
+    let sink = sink(job, args.ids.is_some())?;
+    let prefix = args.ids.as_deref().unwrap_or(&sink.transactional_id);
+    // Of the job that is named; ids of another one may be anywhere.
+    let dir = start::data_dir(job, args.data_dir.clone());
+    let dirs = [start::checkpoint_dir(job, &dir), dir];
+    let there: Vec<_> = dirs
+        .iter()
+        .filter(|dir| dir.is_dir())
+        .map(|dir| dir.as_path())
+        .collect();
+    let _ownership = Ownership::take(&there, job.name.as_str())?;
+    let ids = kafka::clear(&sink.connection, prefix, PATIENCE).map_err(|error| Refused {
+        problems: vec![
+            Diagnostic::error_of(error.code(), &error.to_string()).note(format!(
+                "what `{prefix}-0` and `{prefix}-1` have open is as it was, if anything"
+            )),
+        ],
+        code: if error.may_pass() {
+            ExitCode::DependencyUnavailable
+        } else {
+            ExitCode::StartRefused
+        },
+    })?;
+    Ok(report(&sink.connection, &ids))
+}
+
+/// A sink by which to reach the cluster: one whose output is in transactions, unless other ids are named.
+fn sink(job: &Job, named: bool) -> Result<&KafkaSink, Refused> {
+    let refuse = |title: String, help: &str| Refused {
+        problems: vec![Diagnostic::error("W0906", title).help(help)],
+        code: ExitCode::InvalidJob,
+    };
+    let mut sinks = job.sinks.iter().filter_map(|sink| match &sink.connector {
+        SinkConnector::Kafka(kafka) => Some((kafka.as_ref(), sink.inputs.is_empty())),
+        SinkConnector::File { .. } | SinkConnector::Stdout | SinkConnector::Blackhole => None,
+    });
+    let first = sinks.clone().find(|(_, only_letters)| !only_letters);
+    let Some((sink, _)) = first.or_else(|| sinks.next()) else {
+        let title = format!(
+            "job {} has no sink in Kafka, so it has no transactions",
+            job.name
+        );
+        return Err(refuse(title, "name the job file as it was when it had one"));
+    };
+    let exactly_once = Guarantee::of(job).is_ok_and(|guarantee| guarantee.is_exactly_once());
+    if !exactly_once && !named {
+        let title = format!("job {} does not write to Kafka in transactions", job.name);
+        return Err(refuse(
+            title,
+            "to clear ids that it had before, name what they begin with: `--ids PREFIX`",
+        ));
+    }
+    Ok(sink)
+}
+
+fn report(connection: &KafkaConnection, ids: &[String; 2]) -> String {
+    let [even, odd] = ids;
+    let mut text = format!(
+        "{even}, {odd}: what they had open is aborted, and what they were committing is committed\n\n\
+         Kafka lists the transactions that there are with\n"
+    );
+    let config = if connection.sasl.is_some() || connection.tls.is_some() {
+        " --command-config CLIENT.PROPERTIES"
+    } else {
+        ""
+    };
+    let tool = format!(
+        "kafka-transactions --bootstrap-server {}{config}",
+        connection.brokers
+    );
+    let _ = writeln!(text, "  {tool} list");
+    for id in ids {
+        let _ = writeln!(text, "  {tool} describe --transactional-id {id}");
+    }
+    text
+}
