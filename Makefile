@@ -10,7 +10,7 @@ TEST_FEATURES := weir/fault-points
 # out, which needs more of a machine than the demo does; wasmtime is the same with it and without.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench kafka lint licences guests foreign-guests kafka-jars setup setup-lean setup-lint
+.PHONY: help demo test soak bench bench-kafka kafka lint licences guests foreign-guests kafka-jars setup setup-lean setup-lint
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ soak: setup guests ## kill the host at least 200 times and compare with uninterr
 
 bench: setup guests foreign-guests ## measure records, languages, timers, start and barriers beside baselines; JSON lines (ONLY=NAME for one)
 	$(CARGO) run --release --bin bench -- $(ONLY)
+
+bench-kafka: setup guests kafka-jars ## measure a job from Kafka to Kafka beside a plain loop, on a broker of its own; a JSON line (5 minutes)
+	$(CARGO) run --release --bin bench -- kafka
 
 kafka: ## start an Apache Kafka broker to try things with, until Ctrl-C, on 127.0.0.1:9092 (or KAFKA_PORT)
 	@exec scripts/kafka start

@@ -58,8 +58,8 @@ impl Stage {
     }
 }
 
-/// Barriers of which the pauses are kept.
-const PAUSES: usize = 10_000;
+/// Checkpoints of which times are kept.
+const KEPT: usize = 10_000;
 
 /// The sums of one attempt.
 #[derive(Debug, Default)]
@@ -68,6 +68,7 @@ pub struct Stages {
     source_cpu: AtomicU64,
     operator_cpu: AtomicU64,
     pauses: Mutex<Vec<Duration>>,
+    commits: Mutex<Vec<Duration>>,
 }
 
 impl Stages {
@@ -84,10 +85,12 @@ impl Stages {
     /// A barrier held a chain up for so long.
     pub fn paused(&self, pause: Duration) {
         self.add(Stage::Freeze, pause);
-        let mut pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner);
-        if pauses.len() < PAUSES {
-            pauses.push(pause);
-        }
+        keep(&self.pauses, pause);
+    }
+
+    /// The commit of a checkpoint, from its manifest on until it was known, took so long.
+    pub fn committed(&self, took: Duration) {
+        keep(&self.commits, took);
     }
 
     /// A task has ended, having used so much of a processor.
@@ -107,13 +110,22 @@ impl Stages {
             stages: Stage::ALL.map(|stage| (stage, load(&self.nanos[stage as usize]))),
             source_cpu: load(&self.source_cpu),
             operator_cpu: load(&self.operator_cpu),
-            pauses: self
-                .pauses
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
+            pauses: kept(&self.pauses),
+            commits: kept(&self.commits),
         }
     }
+}
+
+fn keep(times: &Mutex<Vec<Duration>>, time: Duration) {
+    let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
+    if times.len() < KEPT {
+        times.push(time);
+    }
+}
+
+fn kept(times: &Mutex<Vec<Duration>>) -> Vec<Duration> {
+    let times = times.lock().unwrap_or_else(PoisonError::into_inner);
+    times.clone()
 }
 
 /// What [`Stages`] hold.
@@ -127,6 +139,8 @@ pub struct Costs {
     pub operator_cpu: Duration,
     /// How long each barrier held an operator chain up, of the first ones.
     pub pauses: Vec<Duration>,
+    /// How long the commit of each checkpoint took, of the first ones.
+    pub commits: Vec<Duration>,
 }
 
 impl Default for Costs {

@@ -54,6 +54,8 @@ impl Committed {
 pub struct Cost {
     /// From its barrier until its output was visible.
     pub took: Duration,
+    /// Of that, its commit; `None` for one that could not be timed.
+    pub committed_in: Option<Duration>,
     /// Bytes of state written.
     pub state_bytes: u64,
     /// Records that became visible.

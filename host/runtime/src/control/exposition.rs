@@ -181,6 +181,13 @@ fn checkpoints(page: &mut Page<'_>, status: &Status) {
             seconds,
         );
     }
+    if let Some(seconds) = checkpoint.commit_seconds {
+        page.gauge(
+            "weir_checkpoint_commit_seconds",
+            "Of that, what the commit took: a file, or a transaction of Kafka.",
+            seconds,
+        );
+    }
     if let Some(bytes) = checkpoint.state_bytes {
         page.gauge(
             "weir_checkpoint_state_bytes",

@@ -66,6 +66,8 @@ pub struct Checkpoint {
     pub age_seconds: f64,
     /// From its barrier until its output was visible.
     pub took_seconds: Option<f64>,
+    /// From the manifest until the commit was known: of that, what its commit took.
+    pub commit_seconds: Option<f64>,
     /// Bytes of state that it wrote.
     pub state_bytes: Option<u64>,
     /// Committed in this process.
@@ -292,6 +294,9 @@ fn checkpoint(facts: &Facts, uptime: f64) -> Checkpoint {
             .committed
             .map_or(uptime, |committed| committed.age().as_secs_f64()),
         took_seconds: cost.map(|cost| cost.took.as_secs_f64()),
+        commit_seconds: cost
+            .and_then(|cost| cost.committed_in)
+            .map(|took| took.as_secs_f64()),
         state_bytes: cost.map(|cost| cost.state_bytes),
         committed: facts.commits,
         failed: facts.failed,

@@ -22,6 +22,7 @@ use crate::job::model::CheckpointSettings;
 use crate::log::{Level, Line};
 use crate::metrics::Origins;
 use crate::progress::{Progress, Sample};
+use crate::task::Frozen;
 use crate::{clock, log};
 
 /// How often a request to stop is looked for.
@@ -89,6 +90,23 @@ struct Coordination<'a> {
     bytes: u64,
     /// When the checkpoint in flight began: at its barrier or, for the last one, which has none, at its manifest.
     since: Option<Instant>,
+    /// When its commit was begun.
+    committing: Option<Instant>,
+    /// Records that its barriers found sent to Kafka since the last one.
+    sent: u64,
+}
+
+impl Coordination<'_> {
+    /// Hands what a task holds to the thread that stores it.
+    fn store(&mut self, task: usize, barrier: Option<Barrier>, frozen: Frozen) {
+        let sent = frozen.sinks.iter().map(|(_, _, prepared)| prepared.sent);
+        self.sent += sent.sum::<u64>();
+        self.snapshots.store(Handover {
+            task,
+            barrier,
+            frozen,
+        });
+    }
 }
 
 /// A stop that was asked for.
@@ -207,6 +225,8 @@ impl Supervisor<'_> {
             sender,
             bytes: 0,
             since: None,
+            committing: None,
+            sent: 0,
         })
     }
 
@@ -236,23 +256,13 @@ impl Supervisor<'_> {
                 }
                 Ok(Message::Task(TaskEvent::Passed(task, barrier, frozen))) => {
                     if let Some(coordination) = coordination {
-                        coordination.snapshots.store(Handover {
-                            task,
-                            barrier: Some(barrier),
-                            frozen,
-                        });
+                        coordination.store(task, Some(barrier), frozen);
                     }
                 }
                 Ok(Message::Task(TaskEvent::Ended(task, frozen))) => {
                     running -= 1;
                     match coordination {
-                        Some(coordination) => {
-                            coordination.snapshots.store(Handover {
-                                task,
-                                barrier: None,
-                                frozen,
-                            });
-                        }
+                        Some(coordination) => coordination.store(task, None, frozen),
                         None if running == 0 => return Outcome::Ending(Ending::Finished),
                         None => {}
                     }
@@ -376,27 +386,37 @@ impl Supervisor<'_> {
                 self.positions.stored(&manifest);
                 events.push_back(driver.store_manifest(*manifest, self.blueprint.clock.reading()));
             }
-            Action::CommitSlot { n, digest } => match driver.marker(n, digest) {
-                None => events.push_back(driver.commit(n, digest)),
-                Some((markers, marker)) => {
-                    let sender = coordination.sender.clone();
-                    // A broker that does not answer must not keep the supervisor from anything else.
-                    let commits = move || {
-                        let marked = markers.commit(&marker);
-                        // The attempt is over: recovery finds out what came of it.
-                        let _ = sender.send(Message::Marked(n, digest, marked));
-                    };
-                    let thread = std::thread::Builder::new().name("commit".into());
-                    if let Err(error) = thread.spawn(commits) {
-                        let why = format!("cannot start a thread: {error}");
-                        return Some(Outcome::Failed(Failure::of_system(&why)));
+            Action::CommitSlot { n, digest } => {
+                coordination.committing = Some(clock::now());
+                match driver.marker(n, digest) {
+                    None => events.push_back(driver.commit(n, digest)),
+                    Some((markers, marker)) => {
+                        let sender = coordination.sender.clone();
+                        // A broker that does not answer must not keep the supervisor from anything else.
+                        let commits = move || {
+                            let marked = markers.commit(&marker);
+                            // The attempt is over: recovery finds out what came of it.
+                            let _ = sender.send(Message::Marked(n, digest, marked));
+                        };
+                        let thread = std::thread::Builder::new().name("commit".into());
+                        if let Err(error) = thread.spawn(commits) {
+                            let why = format!("cannot start a thread: {error}");
+                            return Some(Outcome::Failed(Failure::of_system(&why)));
+                        }
                     }
                 }
-            },
+            }
             Action::Publish { n, parts } => {
+                let committing = coordination.committing.take();
+                let committed_in =
+                    committing.map(|since| clock::now().saturating_duration_since(since));
                 let published = driver.publish(n, &parts);
                 if matches!(published, Event::Published { .. }) {
-                    let records: u64 = parts.iter().map(|part| part.records).sum();
+                    if let Some(took) = committed_in {
+                        attempt.meters.stages.committed(took);
+                    }
+                    let in_parts: u64 = parts.iter().map(|part| part.records).sum();
+                    let records = in_parts + std::mem::take(&mut coordination.sent);
                     let since = coordination.since.take().unwrap_or_else(clock::now);
                     let took = clock::now().saturating_duration_since(since);
                     let bytes = std::mem::take(&mut coordination.bytes);
@@ -408,6 +428,7 @@ impl Supervisor<'_> {
                     self.progress.note(n, &text);
                     let cost = Cost {
                         took,
+                        committed_in,
                         state_bytes: bytes,
                         records,
                         parts: parts.len() as u64,

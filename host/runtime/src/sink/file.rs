@@ -328,6 +328,7 @@ impl FileSink {
         Ok(Prepared {
             staged: complete.map(|(part, _)| part).collect(),
             open,
+            sent: 0,
         })
     }
 

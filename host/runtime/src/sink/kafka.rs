@@ -75,6 +75,8 @@ pub struct KafkaWriter {
     shaper: Shaper,
     carrier: Carrier,
     written: Written,
+    /// Records written before the last barrier.
+    prepared: u64,
 }
 
 impl KafkaWriter {
@@ -119,6 +121,7 @@ impl KafkaWriter {
             output,
             carrier,
             written: Written::default(),
+            prepared: 0,
         })
     }
 
@@ -172,11 +175,11 @@ impl KafkaWriter {
         self.shaper.rotate();
     }
 
-    /// Waits until everything before the barrier of checkpoint `n` is acknowledged.
+    /// Waits until everything before the barrier of checkpoint `n` is acknowledged. Gives how many records that was since the last one.
     ///
     /// # Errors
     /// [`Error::Delivery`] if some of it is not.
-    pub(super) fn prepare(&mut self, n: u64) -> Result<(), Error> {
+    pub(super) fn prepare(&mut self, n: u64) -> Result<u64, Error> {
         fault_point::pass("before-flush");
         let patience = self.output.settings.delivery_timeout + GRACE;
         if let Err(failure) = self.carrier.sender().settle(patience) {
@@ -186,7 +189,9 @@ impl KafkaWriter {
         if let Carrier::InTurn { n: next, .. } = &mut self.carrier {
             *next = n + 1;
         }
-        Ok(())
+        let sent = self.written.records - self.prepared;
+        self.prepared = self.written.records;
+        Ok(sent)
     }
 
     /// What was sent so far.

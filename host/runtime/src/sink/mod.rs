@@ -54,6 +54,8 @@ pub struct Prepared {
     pub staged: Vec<StagedPart>,
     /// The part that goes on beyond the barrier, as it was there.
     pub open: Option<StagedPart>,
+    /// Records sent since the last barrier to where there are no parts.
+    pub sent: u64,
 }
 
 /// Which subtask writes, when: what the names of its parts carry, so that none is ever given twice.
@@ -270,7 +272,10 @@ impl Writer {
             Writer::Stdout(sink) => sink.flush().map(|()| Prepared::default()),
             Writer::Blackhole(_) => Ok(Prepared::default()),
             #[cfg(feature = "kafka")]
-            Writer::Kafka(sink) => sink.prepare(checkpoint).map(|()| Prepared::default()),
+            Writer::Kafka(sink) => sink.prepare(checkpoint).map(|sent| Prepared {
+                sent,
+                ..Prepared::default()
+            }),
         }
     }
 

@@ -91,6 +91,8 @@ pub(crate) struct Measured {
     pub(crate) stages: Vec<(String, f64)>,
     /// How long each barrier held the operator up.
     pub(crate) pauses: Vec<f64>,
+    /// How long the commit of each checkpoint took.
+    pub(crate) commits: Vec<f64>,
 }
 
 /// Runs this program once more, with `what` and a job, and gives what it prints.
@@ -126,13 +128,15 @@ pub(crate) fn run(path: &Path) -> Outcome {
     let stages = costs
         .stages
         .map(|(stage, spent)| (stage.name().to_owned(), spent.as_secs_f64()));
+    let seconds = |times: &[Duration]| times.iter().map(Duration::as_secs_f64).collect();
     let measured = Measured {
         seconds: report.running.as_secs_f64(),
         rss_mb: peak_rss_mb()?,
         source_cpu: costs.source_cpu.as_secs_f64(),
         operator_cpu: costs.operator_cpu.as_secs_f64(),
         stages: stages.to_vec(),
-        pauses: costs.pauses.iter().map(Duration::as_secs_f64).collect(),
+        pauses: seconds(&costs.pauses),
+        commits: seconds(&costs.commits),
     };
     println!("{}", serde_json::to_string(&measured)?);
     Ok(())

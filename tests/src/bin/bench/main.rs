@@ -6,6 +6,8 @@
 mod baseline;
 mod child;
 mod freeze;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod keyed_count;
 mod languages;
 mod scaling;
@@ -35,6 +37,10 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match words[..] {
+        #[cfg(feature = "kafka")]
+        ["kafka"] => kafka::bench(),
+        #[cfg(feature = "kafka")]
+        ["kafka-baseline", order] => kafka::baseline(Path::new(order)),
         ["run", job] => child::run(Path::new(job)),
         ["baseline", job] => baseline::run(Path::new(job)),
         [] => ALL.iter().try_for_each(|(_, bench)| bench()),
