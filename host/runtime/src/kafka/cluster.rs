@@ -17,7 +17,7 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
-use super::error::is_refusal;
+use super::error::{is_passing, is_refusal};
 use super::{Context, Error, client, ffi};
 use crate::clock;
 use crate::job::model::{KafkaConnection, TopicPattern};
@@ -301,19 +301,6 @@ fn described_topic(topic: ffi::Described) -> Topic {
         partitions,
         replicas: topic.replicas,
     }
-}
-
-/// Whether a broker that has just started, or a leader that is being elected, answers so.
-fn is_passing(code: RDKafkaErrorCode) -> bool {
-    matches!(
-        code,
-        RDKafkaErrorCode::LeaderNotAvailable
-            | RDKafkaErrorCode::NotLeaderForPartition
-            | RDKafkaErrorCode::NotController
-            | RDKafkaErrorCode::CoordinatorLoadInProgress
-            | RDKafkaErrorCode::CoordinatorNotAvailable
-            | RDKafkaErrorCode::BrokerTransportFailure
-    )
 }
 
 /// Tries again while the answer is one that passes by itself.

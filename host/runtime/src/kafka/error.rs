@@ -127,6 +127,32 @@ pub(super) fn is_unauthorized(code: RDKafkaErrorCode) -> bool {
     )
 }
 
+/// Whether asking again may help: brokers that start or are away, leaders that are elected, coordinators that are created.
+pub(crate) fn is_passing(code: RDKafkaErrorCode) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        code,
+        Code::NotCoordinator
+            | Code::CoordinatorLoadInProgress
+            | Code::CoordinatorNotAvailable
+            | Code::WaitingForCoordinator
+            | Code::NotController
+            | Code::LeaderNotAvailable
+            | Code::NotLeaderForPartition
+            | Code::FencedLeaderEpoch
+            | Code::UnknownLeaderEpoch
+            | Code::OffsetNotAvailable
+            | Code::ReplicaNotAvailable
+            | Code::BrokerNotAvailable
+            | Code::BrokerTransportFailure
+            | Code::AllBrokersDown
+            | Code::OperationTimedOut
+            | Code::RequestTimedOut
+            | Code::NetworkException
+            | Code::KafkaStorageError
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

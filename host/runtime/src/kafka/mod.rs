@@ -22,5 +22,6 @@ pub use clear::clear;
 pub use client::Context;
 pub use cluster::{Cluster, Topic, TopicId};
 pub use error::Error;
+pub(crate) use error::is_passing;
 pub use outputs::Outputs;
 pub use producers::Transactions;

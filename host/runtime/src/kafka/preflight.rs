@@ -5,25 +5,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::cluster::{Cluster, Topic};
+use super::cluster::Cluster;
 use super::outputs::{self, DEFAULT_MAX_BYTES, Output, OutputTopic, Outputs};
-use super::producers::COMMIT_TIMEOUT;
 use super::{Error, acls};
 use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::graph::{Plan, Role};
 use crate::job::agreed;
 use crate::job::model::{CheckpointSettings, Job, KafkaConnection, KafkaSink, Sink, SinkConnector};
 use crate::start;
-use crate::units::format_duration;
+
+mod durable;
+mod times;
 
 /// How long brokers may take to answer.
 const PATIENCE: Duration = Duration::from_secs(15);
-
-/// What a broker allows a transaction to last where nothing else is set (`transaction.max.timeout.ms`).
-const DEFAULT_MAX_TRANSACTION: Duration = Duration::from_secs(900);
-
-/// Where brokers keep the state of transactions.
-const TRANSACTION_STATE: &str = "__transaction_state";
 
 /// What a job must know of itself to be checked.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +89,7 @@ pub fn check(subject: Subject<'_>) -> Result<Found, Refused> {
     let transactional = check.transactional(&sinks);
     if transactional.iter().any(|it| *it) {
         check.times(&sinks, &transactional);
+        check.own_topics(&sinks, &transactional);
     }
     let outputs = check.outputs(&sinks, &transactional);
     check.refuse()?;
@@ -280,97 +276,6 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whether a transaction outlives what it is for, and the broker allows it to.
-    fn times(&mut self, sinks: &[Checked<'a>], transactional: &[bool]) {
-        let settings = self.checkpoint.clone();
-        if let Some(problem) = timing(&settings) {
-            self.passing = false;
-            self.problems.push(problem);
-        }
-        for (it, _) in sinks.iter().zip(transactional).filter(|(_, yes)| **yes) {
-            let timeout = it.kafka.transaction_timeout(&settings);
-            let brokers = self.clusters[it.cluster].brokers.as_ref();
-            let most = brokers
-                .and_then(|brokers| millis(brokers, "transaction.max.timeout.ms"))
-                .unwrap_or(DEFAULT_MAX_TRANSACTION);
-            if brokers.is_some() && timeout > most {
-                let (timeout, most) = (format_duration(timeout), format_duration(most));
-                let title = format!(
-                    "sink `{}`: the broker does not allow a transaction timeout of {timeout}",
-                    it.sink.id
-                );
-                let problem = Diagnostic::error("W0709", title)
-                    .note(format!(
-                        "`transaction_timeout` is {timeout}, the broker's `transaction.max.timeout.ms` {most}"
-                    ))
-                    .help(format!(
-                        "lower `transaction_timeout`, and with it `checkpoint.fail_after`, which must be {} less; or raise the broker's maximum",
-                        format_duration(KafkaSink::TRANSACTION_MARGIN)
-                    ));
-                self.problem(it.sink, problem);
-                // All share it.
-                break;
-            }
-        }
-        let mut shared = sinks.iter().zip(transactional).filter(|(_, yes)| **yes);
-        if let Some((it, _)) = shared.next() {
-            for topic in [it.kafka.commit_topic.as_str(), TRANSACTION_STATE] {
-                self.durable_if_there(it, topic);
-            }
-        }
-    }
-
-    /// Warns of an internal topic, which brokers create when it is first needed.
-    fn durable_if_there(&mut self, it: &Checked<'_>, topic: &str) {
-        let names = [topic.to_owned()];
-        let cluster = &self.clusters[it.cluster].cluster;
-        let Ok(found) = cluster.topics(&names) else {
-            // Whoever needs it says what is wrong with it.
-            return;
-        };
-        if let Some(Some(found)) = found.into_iter().next()
-            && let Ok(configs) = cluster.topic_configs(topic)
-        {
-            self.durable(it, &found, &configs);
-        }
-    }
-
-    /// Warns of settings under which what was acknowledged may be lost.
-    fn durable(&mut self, it: &Checked<'_>, topic: &Topic, configs: &BTreeMap<String, String>) {
-        let mut warn = |what: String, help: &str| {
-            let title = format!(
-                "topic `{}` may lose what was acknowledged: {what}",
-                topic.name
-            );
-            let known = self.warnings.iter().any(|warning| warning.title == title);
-            if !known {
-                let warning = Diagnostic::warning("W0711", title).help(help);
-                self.warnings
-                    .push(start::placed(warning, self.subject.job, it.sink.place));
-            }
-        };
-        if configs
-            .get("unclean.leader.election.enable")
-            .map(String::as_str)
-            == Some("true")
-        {
-            warn(
-                "`unclean.leader.election.enable` is true".to_owned(),
-                "set it to false for the topic",
-            );
-        }
-        let least = configs.get("min.insync.replicas");
-        if topic.replicas > 1 && least.map(String::as_str) == Some("1") {
-            warn(
-                format!(
-                    "`min.insync.replicas` is 1 with {} replicas",
-                    topic.replicas
-                ),
-                "set it to 2 or more for the topic",
-            );
-        }
-    }
-
     /// What each sink writes to.
     fn outputs(&mut self, sinks: &[Checked<'a>], transactional: &[bool]) -> Outputs {
         let producers = self.producers(sinks, transactional);
@@ -487,65 +392,4 @@ fn is_refused(error: &Error) -> bool {
 fn millis(configs: &BTreeMap<String, String>, name: &str) -> Option<Duration> {
     let millis = configs.get(name)?.parse().ok()?;
     Some(Duration::from_millis(millis))
-}
-
-/// Whether a job that writes to Kafka exactly once leaves itself time to commit before it finds that it takes no checkpoints.
-fn timing(settings: &CheckpointSettings) -> Option<Diagnostic> {
-    let CheckpointSettings {
-        interval,
-        timeout,
-        fail_after,
-        ..
-    } = settings;
-    let least = interval
-        .saturating_add(*timeout)
-        .saturating_add(COMMIT_TIMEOUT);
-    if least <= *fail_after {
-        return None;
-    }
-    let title = "the job would fail before a checkpoint is committed";
-    Some(
-        Diagnostic::error("W0118", title)
-            .note(format!(
-                "`interval` {} + `timeout` {} + {} for the commit in Kafka is more than `fail_after` {}",
-                format_duration(*interval),
-                format_duration(*timeout),
-                format_duration(COMMIT_TIMEOUT),
-                format_duration(*fail_after)
-            ))
-            .help(format!(
-                "set `checkpoint.fail_after` to at least {}",
-                format_duration(least)
-            )),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn there_must_be_time_to_commit() {
-        let seconds = Duration::from_secs;
-        let settings = |fail_after| CheckpointSettings {
-            interval: seconds(1),
-            timeout: seconds(2),
-            fail_after,
-            ..CheckpointSettings::default()
-        };
-        let enough = seconds(3) + COMMIT_TIMEOUT;
-        assert!(timing(&CheckpointSettings::default()).is_none());
-        assert!(timing(&settings(enough)).is_none());
-        let problem = timing(&settings(enough - Duration::from_millis(1))).expect("too little");
-        assert_eq!(problem.code, "W0118");
-        let text = problem.to_string();
-        for part in [
-            "`interval` 1s",
-            "`timeout` 2s",
-            "10s for the commit",
-            "at least 13s",
-        ] {
-            assert!(text.contains(part), "{text}");
-        }
-    }
 }

@@ -190,27 +190,11 @@ fn numbers(found: &TopicPartitionList, partitions: &[(String, i32)]) -> Vec<Opti
     partitions.iter().map(one).collect()
 }
 
-/// Whether asking again may help: brokers that start, leaders that are elected, coordinators that are created.
+/// Whether asking again may help. Topics were looked up before, so one that is not known is one that its brokers do not know yet.
 pub(super) fn is_passing(code: RDKafkaErrorCode) -> bool {
     use RDKafkaErrorCode as Code;
-    matches!(
-        code,
-        Code::NotCoordinator
-            | Code::CoordinatorLoadInProgress
-            | Code::CoordinatorNotAvailable
-            | Code::WaitingForCoordinator
-            | Code::LeaderNotAvailable
-            | Code::NotLeaderForPartition
-            | Code::OffsetNotAvailable
-            | Code::ReplicaNotAvailable
-            | Code::UnknownTopicOrPartition
-            | Code::UnknownPartition
-            | Code::BrokerTransportFailure
-            | Code::AllBrokersDown
-            | Code::OperationTimedOut
-            | Code::RequestTimedOut
-            | Code::NetworkException
-    )
+    kafka::is_passing(code)
+        || matches!(code, Code::UnknownTopicOrPartition | Code::UnknownPartition)
 }
 
 /// Whether `next` is still to be had; else where to go on by `on_gap`, and the warning that says so.

@@ -4,15 +4,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::find::deleted;
 use super::offsets::Offsets;
 use super::{Position, client_id, owner, recreated};
 use crate::job::model::{KafkaSource, KafkaTopics, NodeId};
 use crate::kafka::{Cluster, TopicId};
-use crate::log;
 use crate::source::Error;
+use crate::{clock, log};
 
 /// How long a cluster may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,8 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often topics are compared with what they were where no partitions are looked for.
 const COMPARE: Duration = Duration::from_secs(60);
 
-/// Looks in a row that must find a topic missing: a broker that has just started may not know all of them.
-const LOOKS: u32 = 3;
+/// How long a topic must be missing before it counts as deleted: a broker that has just started may not know all of them, and one
+/// that is deleted may be on its way to be created again.
+const MISSING: Duration = Duration::from_secs(5);
 
 /// Between looks while one is missing.
 const SECOND_LOOK: Duration = Duration::from_secs(2);
@@ -49,13 +50,15 @@ struct Watcher {
     subtask: u32,
     of: u32,
     known: HashMap<String, Known>,
+    /// Kept while it answers.
+    cluster: Option<Cluster>,
 }
 
 struct Known {
     id: TopicId,
     partitions: BTreeSet<i32>,
-    /// Looks in a row that did not find it.
-    missing: u32,
+    /// Since when looks have not found it.
+    missing: Option<Instant>,
 }
 
 impl Watch {
@@ -73,7 +76,7 @@ impl Watch {
                 .or_insert_with(|| Known {
                     id: position.topic_id.clone(),
                     partitions: BTreeSet::new(),
-                    missing: 0,
+                    missing: None,
                 });
             topic.partitions.insert(position.partition);
         }
@@ -84,6 +87,7 @@ impl Watch {
             subtask,
             of,
             known,
+            cluster: None,
         };
         let (look, asked) = mpsc::channel();
         let (tell, news) = mpsc::channel();
@@ -120,7 +124,11 @@ impl Watcher {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             wait = every;
-            match self.look(tell) {
+            let looked = self.look(tell);
+            if looked.is_err() {
+                self.cluster = None;
+            }
+            match looked {
                 Ok(()) if in_trouble => {
                     in_trouble = false;
                     log::info(&format!(
@@ -145,16 +153,21 @@ impl Watcher {
                 }
                 Err(_) => {}
             }
-            if self.known.values().any(|topic| topic.missing > 0) {
+            if self.known.values().any(|topic| topic.missing.is_some()) {
                 wait = SECOND_LOOK.min(every);
             }
         }
     }
 
     fn look(&mut self, tell: &Sender<News>) -> Result<(), Error> {
-        let connection = &self.kafka.connection;
-        let cluster = Cluster::connect(connection, &client_id(&self.source), PATIENCE)
-            .map_err(Error::Kafka)?;
+        let cluster = match &self.cluster {
+            Some(cluster) => cluster,
+            None => {
+                let connection = &self.kafka.connection;
+                let connected = Cluster::connect(connection, &client_id(&self.source), PATIENCE);
+                self.cluster.insert(connected.map_err(Error::Kafka)?)
+            }
+        };
         let found = match &self.kafka.topics {
             KafkaTopics::Names(names) => {
                 let found = cluster.topics(names).map_err(Error::Kafka)?;
@@ -168,10 +181,11 @@ impl Watcher {
                 Some(topic) if topic.id != known.id => {
                     return Err(recreated(&self.source, name, &known.id, &topic.id));
                 }
-                Some(_) => known.missing = 0,
+                Some(_) => known.missing = None,
                 None => {
-                    known.missing += 1;
-                    if known.missing >= LOOKS {
+                    let now = clock::now();
+                    let since = *known.missing.get_or_insert(now);
+                    if now.saturating_duration_since(since) >= MISSING {
                         gone.push(name.clone());
                     }
                 }
@@ -195,7 +209,7 @@ impl Watcher {
                 .or_insert_with(|| Known {
                     id: topic.id.clone(),
                     partitions: BTreeSet::new(),
-                    missing: 0,
+                    missing: None,
                 });
             for partition in topic.partitions {
                 if known.partitions.contains(&partition) {
