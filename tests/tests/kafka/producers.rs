@@ -262,6 +262,7 @@ fn writer(settings: KafkaSink, partitions: u32, transactions: Option<Arc<Transac
             output,
             transactions,
             cancel: Cancel::default(),
+            waits: Arc::default(),
         }),
     };
     sink::open(&sink, surroundings).unwrap_or_else(|error| panic!("{error}"))

@@ -188,6 +188,7 @@ impl Worker {
             output: output.clone(),
             transactions,
             cancel: self.cancel.clone(),
+            waits: self.meters.tasks[self.task].waits.clone(),
         })
     }
 

@@ -47,6 +47,22 @@ fn find_in(tasks: &[Task], fed_by: &dyn Fn(usize) -> Vec<usize>) -> Option<Bottl
             ),
         });
     }
+    // One that nothing follows waits for what is outside.
+    let followed = |task: &usize| (0..tasks.len()).any(|other| fed_by(other).contains(task));
+    let by_wait =
+        |a: &usize, b: &usize| tasks[*a].backpressured.total_cmp(&tasks[*b].backpressured);
+    let last = (0..tasks.len())
+        .filter(|task| tasks[*task].backpressured >= HELD_UP && !followed(task))
+        .max_by(by_wait);
+    if let Some(task) = last.map(|task| &tasks[task]) {
+        return Some(Bottleneck {
+            task: task.name.clone(),
+            why: format!(
+                "it waits {} % of the time for what it writes to",
+                percent(task.backpressured)
+            ),
+        });
+    }
     // Nobody is held up: a source that reads as fast as it can is the limit.
     let sources =
         (0..tasks.len()).filter(|task| fed_by(*task).is_empty() && at_work(&tasks[*task]));
@@ -114,6 +130,22 @@ mod tests {
         let waiting = [task("source", 0.05, 0.0), task("out", 0.05, 0.0)];
         assert_eq!(line(&waiting), None);
         assert_eq!(line(&[]), None);
+    }
+
+    #[test]
+    fn a_sink_that_waits_for_what_it_writes_to() {
+        let tasks = [
+            task("source", 0.1, 0.9),
+            task("count", 0.2, 0.8),
+            task("out", 0.3, 0.6),
+        ];
+        let found = find_in(&tasks, &|task| task.checked_sub(1).into_iter().collect());
+        let found = found.expect("there is one");
+        assert_eq!(found.task, "out");
+        assert_eq!(found.why, "it waits 60 % of the time for what it writes to");
+        // One thread that reads and writes.
+        let alone = [task("in", 0.4, 0.55)];
+        assert_eq!(line(&alone).as_deref(), Some("in"));
     }
 
     #[test]

@@ -182,6 +182,7 @@ pub(crate) fn doing(task: &Task) -> String {
             Some(other) => format!("waits for room at {other}"),
             None => "waits for room downstream".to_owned(),
         },
+        "waits-for-destination" => "waits for what it writes to".to_owned(),
         "aligning" => format!(
             "waits for a barrier ({} of {} channels have delivered it)",
             task.channels_aligned, task.channels

@@ -126,7 +126,8 @@ pub struct Task {
     pub name: String,
     /// Its subtask.
     pub subtask: u16,
-    /// What it does at this moment: `starting`, `working`, `calling`, `waits-for-input`, `aligning`, `waits-for-room` or `ended`.
+    /// What it does at this moment: `starting`, `working`, `calling`, `waits-for-input`, `aligning`, `waits-for-room`,
+    /// `waits-for-destination` or `ended`.
     pub doing: String,
     /// For how long, where that is known.
     pub doing_seconds: Option<f64>,
@@ -356,6 +357,9 @@ fn doing(meter: &TaskMeter, spent: &Spent, queued: &Queued) -> (&'static str, Op
         (Phase::Ended, _) => ("ended", None),
         (Phase::Running, Some((Waiting::Room(_), since))) => {
             ("waits-for-room", Some(since.as_secs_f64()))
+        }
+        (Phase::Running, Some((Waiting::Destination, since))) => {
+            ("waits-for-destination", Some(since.as_secs_f64()))
         }
         (Phase::Running, Some((Waiting::Input, since))) => {
             let doing = if queued.blocked > 0 {

@@ -29,6 +29,7 @@ use super::{Context, Error, client};
 use crate::cancel::Cancel;
 use crate::clock;
 use crate::job::model::{KafkaCompression, KafkaConnection};
+use crate::metrics::{Waiting, Waits};
 
 /// How long a record waits for company before it is sent.
 const LINGER: Duration = Duration::from_millis(5);
@@ -546,6 +547,7 @@ impl Producer {
             deliveries,
             sent: 0,
             cancel: cancel.clone(),
+            waits: Arc::default(),
         }
     }
 
@@ -685,6 +687,8 @@ pub struct Sender {
     deliveries: Arc<Deliveries>,
     sent: u64,
     cancel: Cancel,
+    /// Where its waits are accounted for.
+    waits: Arc<Waits>,
 }
 
 impl fmt::Debug for Sender {
@@ -697,6 +701,12 @@ impl fmt::Debug for Sender {
 }
 
 impl Sender {
+    /// The same, accounting for its waits in `waits`.
+    pub fn metered(mut self, waits: &Arc<Waits>) -> Sender {
+        self.waits = waits.clone();
+        self
+    }
+
     /// Queues `record`. Waits while the queue is full.
     ///
     /// # Errors
@@ -724,7 +734,9 @@ impl Sender {
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), returned)) => {
                     next = returned;
                     self.go_on()?;
-                    std::thread::sleep(FULL_QUEUE_WAIT);
+                    self.waits.during(Waiting::Destination, || {
+                        std::thread::sleep(FULL_QUEUE_WAIT);
+                    });
                 }
                 Err((error, returned)) => {
                     self.go_on()?;
@@ -749,7 +761,9 @@ impl Sender {
         let until = clock::now().checked_add(patience);
         let deliveries = self.deliveries.clone();
         deliveries.awaited.store(self.sent, Ordering::SeqCst);
-        let settled = self.wait(&deliveries, until, patience);
+        let settled = self.waits.during(Waiting::Destination, || {
+            self.wait(&deliveries, until, patience)
+        });
         deliveries.awaited.store(NOBODY, Ordering::SeqCst);
         settled
     }

@@ -14,6 +14,8 @@ pub enum Waiting {
     Input,
     /// Room in the inbox of this task: it is backpressured.
     Room(u32),
+    /// Whatever a sink writes to, which takes no more for now or has not acknowledged all: it is backpressured.
+    Destination,
 }
 
 /// Where a task's time went since it was made, and what it waits for now.
@@ -31,6 +33,9 @@ pub struct Spent {
 
 /// No wait is in progress.
 const NONE: u64 = 0;
+
+/// Stands for [`Waiting::Destination`] in place of a task.
+const DESTINATION: u32 = u32::MAX;
 
 /// Tries of a [look](Waits::look) that come right after each other; later ones let the writer go on first.
 const SPINS: u32 = 50;
@@ -83,6 +88,10 @@ impl Waits {
                     self.target.store(target, SeqCst);
                     1
                 }
+                Waiting::Destination => {
+                    self.target.store(DESTINATION, SeqCst);
+                    1
+                }
             };
             self.now.store(began << 1 | room, SeqCst);
         });
@@ -90,7 +99,7 @@ impl Waits {
         self.change(|| {
             let total = match what {
                 Waiting::Input => &self.idle,
-                Waiting::Room(_) => &self.backpressured,
+                Waiting::Room(_) | Waiting::Destination => &self.backpressured,
             };
             total.fetch_add(clock::nanos().saturating_sub(began), SeqCst);
             self.now.store(NONE, SeqCst);
@@ -141,7 +150,10 @@ impl Waits {
             let waited = at.saturating_sub(now >> 1);
             let what = if now & 1 == 1 {
                 backpressured += waited;
-                Waiting::Room(self.target.load(SeqCst))
+                match self.target.load(SeqCst) {
+                    DESTINATION => Waiting::Destination,
+                    task => Waiting::Room(task),
+                }
             } else {
                 idle += waited;
                 Waiting::Input

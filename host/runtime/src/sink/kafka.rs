@@ -17,6 +17,7 @@ use crate::job::model::KafkaSink;
 use crate::kafka::acls;
 use crate::kafka::outputs::Output;
 use crate::kafka::producers::{Failure, Producer, Record, Sender, Transactions};
+use crate::metrics::Waits;
 use crate::{clock, fault_point};
 use shape::Shaper;
 
@@ -35,6 +36,8 @@ pub struct KafkaSurroundings {
     pub transactions: Option<Arc<Transactions>>,
     /// Whether to give up waiting.
     pub cancel: Cancel,
+    /// Where waits are accounted for.
+    pub waits: Arc<Waits>,
 }
 
 /// Who carries the records.
@@ -94,10 +97,13 @@ impl KafkaWriter {
             output,
             transactions,
             cancel,
+            waits,
         } = surroundings;
         let carrier = match transactions {
             Some(transactions) => Carrier::InTurn {
-                senders: transactions.senders(&cancel),
+                senders: transactions
+                    .senders(&cancel)
+                    .map(|sender| sender.metered(&waits)),
                 n: author.next_n,
                 _transactions: transactions,
             },
@@ -109,7 +115,7 @@ impl KafkaWriter {
                         error,
                     })?;
                 Carrier::Own {
-                    sender: producer.sender(&cancel),
+                    sender: producer.sender(&cancel).metered(&waits),
                     _producer: producer,
                 }
             }
