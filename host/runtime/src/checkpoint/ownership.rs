@@ -8,14 +8,21 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::refusal::Refusal;
 
 /// The name of the lock file.
 const LOCK: &str = "lock";
+
+/// How often the name of an owner is looked for, and the pause before it is looked for again: one that has just begun has the lock a
+/// moment before its name is in the file.
+const LOOKS: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Proof that no other process on this machine runs the job. Held for the life of the process, over all attempts.
 #[derive(Debug)]
@@ -79,13 +86,10 @@ fn lock(real: &Path, job: &str, dir: &Path) -> Result<io::Result<File>, Refusal>
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
-            let mut owner = String::new();
-            // What it says is only for the message; unreadable is fine.
-            let _ = file.take(256).read_to_string(&mut owner);
             return Err(Refusal::OwnedElsewhere {
                 job: job.to_owned(),
                 dir: dir.to_owned(),
-                owner: owner.trim().to_owned(),
+                owner: owner(&mut file),
             });
         }
         Err(error) => return Ok(Err(error.into())),
@@ -95,6 +99,36 @@ fn lock(real: &Path, job: &str, dir: &Path) -> Result<io::Result<File>, Refusal>
         .and_then(|()| file.set_len(0))
         .and_then(|()| writeln!(file, "pid {}, job `{job}`", std::process::id()));
     Ok(written.map(|()| file))
+}
+
+/// What the file says of the process that has it locked. That is only for the message, so what is unreadable is left out; and one that
+/// cannot be found is named all the same, as it may run on another machine.
+fn owner(file: &mut File) -> String {
+    let mut owner = String::new();
+    for look in 0..LOOKS {
+        if look > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        owner.clear();
+        let _ = file
+            .rewind()
+            .and_then(|()| Read::take(&mut *file, 256).read_to_string(&mut owner));
+        if runs(&owner) {
+            break;
+        }
+    }
+    owner.trim().to_owned()
+}
+
+/// Whether the process that `owner` names runs on this machine. If not, it is the last one that had the file locked.
+fn runs(owner: &str) -> bool {
+    let pid = owner
+        .strip_prefix("pid ")
+        .and_then(|rest| rest.split_once(','))
+        .and_then(|(pid, _)| pid.parse().ok())
+        .and_then(Pid::from_raw);
+    // One that belongs to somebody else cannot be sent signals, and is there.
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 #[cfg(test)]
@@ -118,5 +152,42 @@ mod tests {
         assert!(refusal.to_string().contains(&pid), "{refusal}");
         drop(first);
         Ownership::take(&[dir.path()], "j").expect("free again");
+    }
+    #[test]
+    fn an_owner_that_has_just_begun_is_named_and_not_the_one_before() {
+        let mut before = std::process::Command::new("true")
+            .spawn()
+            .expect("a process");
+        before.wait().expect("it ends");
+        for there in [String::new(), format!("pid {}, job `j`\n", before.id())] {
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            let path = dir.path().join(LOCK);
+            std::fs::write(&path, there).expect("a file");
+            let mut held = OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .expect("it is there");
+            flock(&held, FlockOperation::NonBlockingLockExclusive).expect("free");
+            let named = format!("pid {}, job `j`", std::process::id());
+            std::thread::scope(|scope| {
+                let refused = scope.spawn(|| Ownership::take(&[dir.path()], "j"));
+                std::thread::sleep(4 * PAUSE);
+                held.set_len(0)
+                    .and_then(|()| writeln!(held, "{named}"))
+                    .expect("it can be written");
+                let refusal = refused.join().expect("no panic").expect_err("owned");
+                assert!(refusal.to_string().contains(&named), "{refusal}");
+            });
+        }
+    }
+
+    #[test]
+    fn an_owner_that_cannot_be_found_is_named_all_the_same() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let held = File::create(dir.path().join(LOCK)).expect("a file");
+        writeln!(&held, "pid 2147483647, job `j`").expect("it can be written");
+        flock(&held, FlockOperation::NonBlockingLockExclusive).expect("free");
+        let refusal = Ownership::take(&[dir.path()], "j").expect_err("owned");
+        assert!(refusal.to_string().contains("pid 2147483647"), "{refusal}");
     }
 }
