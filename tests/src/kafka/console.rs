@@ -45,20 +45,22 @@ pub(super) fn read(
         output
             .read_to_end(&mut partial)
             .map_err(|error| error.to_string())?;
-        while let Some(end) = partial.iter().position(|byte| *byte == LINE as u8) {
-            let line: Vec<u8> = partial.drain(..=end).collect();
-            let line = String::from_utf8_lossy(&line[..end]).into_owned();
-            records.push(
-                parsed(&line).ok_or_else(|| format!("the console consumer prints {line:?}"))?,
-            );
-        }
-        for record in &records[records.len().saturating_sub(1_000)..] {
+        let whole = partial
+            .iter()
+            .rposition(|byte| *byte == LINE as u8)
+            .map_or(0, |end| end + 1);
+        let text = String::from_utf8_lossy(&partial[..whole]).into_owned();
+        partial.drain(..whole);
+        for line in text.split_terminator(LINE) {
+            let record =
+                parsed(line).ok_or_else(|| format!("the console consumer prints {line:?}"))?;
             if ends
                 .get(&record.partition)
                 .is_some_and(|end| record.offset >= *end)
             {
                 ends.remove(&record.partition);
             }
+            records.push(record);
         }
         if over {
             break;
