@@ -2,21 +2,22 @@
 
 use std::fs;
 
-use super::job::Input;
-use super::scenario::{Fate, Trial, freeze, thaw};
+use super::trial::{COMMITTED, Fate, Trial, freeze, thaw};
 use crate::host::HANGS;
+
+/// About so long the input lasts at the least.
+const SECONDS: u64 = 6;
 
 impl Trial<'_> {
     /// Freezes the job at a random moment, starts it elsewhere, and lets the first go on while the second runs. The first must notice
     /// before it commits anything. Locks do not reach between machines that share a file system; here they are made not to by
     /// removing their files, so that the second process locks others.
     pub(super) fn frozen(&mut self, times: u32) -> Result<(), String> {
-        let slow = Input::drawn_out(self.reference.kind, 6);
-        self.feed(&slow);
+        self.feed_slowly(SECONDS);
         for time in 0..times {
             let start = self.parallelism();
             let mut old = self.place.start(&start);
-            if !old.says("committed", 1 + time as usize % 2, HANGS) {
+            if !old.says(COMMITTED, 1 + time as usize % 2, HANGS) {
                 return Err(format!("the job does not run:\n{}", old.log()));
             }
             let moment = self.random.time(std::time::Duration::from_millis(200));

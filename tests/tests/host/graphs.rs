@@ -1,7 +1,7 @@
 //! Named outputs, several inputs, chained and exchanged edges: the same output at any parallelism.
 
 use weir_tests::host::Host;
-use weir_tests::soak::{Kind, Reference};
+use weir_tests::soak::files::{Kind, Reference};
 
 #[test]
 fn every_parallelism_commits_the_same() {

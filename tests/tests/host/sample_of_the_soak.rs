@@ -1,7 +1,7 @@
 //! Nothing is lost or doubled by kills: a sample of `make soak`, one kill at each fault point among them.
 
 use weir_tests::host::Host;
-use weir_tests::soak::{Plan, points, soak};
+use weir_tests::soak::files::{Plan, points, soak};
 
 /// Fixed, so that a test run repeats the last one; the soak varies it.
 const SEED: u64 = 20_130_101;

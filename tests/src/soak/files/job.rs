@@ -1,14 +1,15 @@
-//! The jobs of the soak, and what they commit when nothing disturbs them.
+//! The jobs that read and write files, and what they commit when nothing disturbs them.
 //!
 //! Between them they have every kind of state and timer, several inputs and outputs, chained and exchanged edges, rescaled sinks, dead
 //! letters, all formats and compressions, and parts that end at each checkpoint, in between, and go on over many. What they commit depends on their input alone: a key's records stay in one split, so
 //! that their order is the same in every run, and no record is late.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use super::super::subject::{Lines, Subject};
+use super::points;
 use crate::host::{Exit, Host};
 use crate::place::{Place, Start};
 use crate::random::Random;
@@ -237,7 +238,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     [member(left), member(right)].concat()
 }
 
-/// What an undisturbed run of a job committed.
+/// What an undisturbed run of a job committed, and the job itself.
 #[derive(Clone, Debug)]
 pub struct Reference {
     /// The job.
@@ -245,7 +246,7 @@ pub struct Reference {
     /// Where its input files are.
     pub(super) folder: std::path::PathBuf,
     /// Lines by sink.
-    pub(super) lines: BTreeMap<&'static str, Vec<String>>,
+    lines: Lines,
 }
 
 impl Reference {
@@ -302,6 +303,27 @@ impl Reference {
     }
 }
 
+impl Subject for Reference {
+    fn text(&self, seconds: Option<u64>) -> String {
+        let drawn_out = |seconds| Input::drawn_out(self.kind, seconds);
+        let input = seconds.map_or_else(Input::whole, drawn_out);
+        text(self.kind, &input, &self.folder)
+    }
+
+    fn points(&self) -> Vec<&'static str> {
+        points().collect()
+    }
+
+    fn expected(&self) -> &Lines {
+        &self.lines
+    }
+
+    fn committed(&self, place: &Place) -> Lines {
+        let sinks = self.kind.sinks().iter();
+        sinks.map(|sink| (*sink, place.committed(sink))).collect()
+    }
+}
+
 /// Runs a bounded job with one checkpoint, its last, and returns what it committed by sink.
 pub(super) fn undisturbed(
     kind: Kind,
@@ -309,7 +331,7 @@ pub(super) fn undisturbed(
     input: &Input,
     folder: &Path,
     parallelism: u16,
-) -> (BTreeMap<&'static str, Vec<String>>, Exit) {
+) -> (Lines, Exit) {
     place.write_job(
         &text(kind, input, folder).replace("interval: 50ms", "interval: 1h, fail_after: 2h"),
     );

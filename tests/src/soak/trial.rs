@@ -1,13 +1,13 @@
 //! One job, killed until it has been killed often enough, and then run to its end.
 
-use std::fmt;
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use super::Tally;
-use super::job::{self, Input, Kind, Reference};
+use super::subject::{Lines, Subject};
 use crate::host::{Exit, HANGS, Host, Process};
 use crate::output::{Difference, leftovers};
 use crate::place::{Place, Start};
@@ -22,14 +22,20 @@ const STARTING: Duration = Duration::from_millis(1_500);
 /// A random kill comes so long after the job began to run at most, if it is to hit the job itself.
 const RUNNING: Duration = Duration::from_millis(450);
 
+/// How long one of two processes is waited for before the other is looked at.
+const POLL: Duration = Duration::from_millis(2);
+
 /// About so long the slow input of a job lasts at the least, in seconds.
 const SECONDS: u64 = 6;
 
 /// Points that a process passes once at most.
-const ONCE: [&str; 7] = [
+const ONCE: [&str; 10] = [
     "before-claim",
     "after-claim",
     "after-components",
+    "after-fence",
+    "after-resolve",
+    "after-claim-marker",
     "after-marker",
     "mid-adoption",
     "after-adoption",
@@ -37,87 +43,18 @@ const ONCE: [&str; 7] = [
 ];
 /// Points that only a job that has begun from nothing passes.
 const FIRST: [&str; 1] = ["after-marker"];
-/// Points that only a job which writes to Kafka passes, and these do not.
-const KAFKA: [&str; 8] = [
-    "before-flush",
-    "after-prepare",
-    "after-fence",
-    "after-resolve",
-    "after-claim-marker",
-    "marker-produced",
-    "inside-commit",
-    "after-transaction",
-];
 /// Points at the end of the input.
 const LAST: [&str; 2] = ["end-of-input", "after-last-commit"];
 
-/// The fault points that the jobs here pass.
-pub fn points() -> impl Iterator<Item = &'static str> {
-    let all = weir::fault_point::ALL.iter().copied();
-    all.filter(|point| !KAFKA.contains(point))
-}
+/// What a host says of each checkpoint that is committed.
+pub(super) const COMMITTED: &str = " committed: records ";
 
-/// What is done to a job.
-#[derive(Clone, Copy, Debug)]
-pub enum Manner {
-    /// Killed at so many random moments.
-    Random {
-        /// How many.
-        kills: u32,
-    },
-    /// Killed at every fault point, each time it passes it for the first, second, … time.
-    Points {
-        /// Up to which passing.
-        passings: u32,
-    },
-    /// Endless input, killed at random moments, stopped with SIGTERM in the end.
-    Unbounded {
-        /// How many kills.
-        kills: u32,
-    },
-    /// Killed while its sources end, one small job after the other.
-    Endings {
-        /// How many jobs.
-        jobs: u32,
-    },
-    /// Started a second time while it runs.
-    Twice,
-    /// Frozen at random moments while another host, out of reach of its locks, takes the job over.
-    Frozen {
-        /// How often.
-        times: u32,
-    },
-}
-
-/// A job and what is done to it.
-#[derive(Clone, Copy, Debug)]
-pub struct Scenario {
-    /// The job.
-    pub kind: Kind,
-    /// What is done to it.
-    pub manner: Manner,
-}
-
-impl fmt::Display for Scenario {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let manner = match self.manner {
-            Manner::Random { .. } => "random",
-            Manner::Points { .. } => "points",
-            Manner::Unbounded { .. } => "unbounded",
-            Manner::Endings { .. } => "endings",
-            Manner::Twice => "twice",
-            Manner::Frozen { .. } => "frozen",
-        };
-        write!(f, "{}-{manner}", self.kind.name())
-    }
-}
-
-/// A scenario under way.
+/// A job under trial.
 pub(super) struct Trial<'a> {
     pub(super) place: Place,
     pub(super) random: Random,
-    pub(super) reference: &'a Reference,
-    pub(super) tally: Tally,
+    pub(super) subject: &'a dyn Subject,
+    pub(super) tally: &'a RefCell<Tally>,
     /// Whether the input has no end, so that the undisturbed run of the whole is no measure.
     pub(super) endless: bool,
 }
@@ -135,44 +72,35 @@ impl<'a> Trial<'a> {
         host: &'static Host,
         folder: PathBuf,
         random: Random,
-        reference: &'a Reference,
+        subject: &'a dyn Subject,
+        tally: &'a RefCell<Tally>,
     ) -> Trial<'a> {
         Trial {
             place: Place::at(host, folder),
             random,
-            reference,
-            tally: Tally::default(),
+            subject,
+            tally,
             endless: false,
         }
     }
 
-    pub(super) fn into_tally(self) -> Tally {
-        self.tally
+    /// Writes the job file with the input drawn out over so many seconds at the least, more if everything takes longer.
+    pub(super) fn feed_slowly(&self, seconds: u64) {
+        let seconds = seconds * u64::from(self.subject.slowness());
+        self.place.write_job(&self.subject.text(Some(seconds)));
     }
 
-    pub(super) fn carry_out(&mut self, manner: Manner) -> Result<(), String> {
-        match manner {
-            Manner::Random { kills } => self.at_random_moments(kills),
-            Manner::Points { passings } => self.at_every_point(passings),
-            Manner::Unbounded { kills } => self.unbounded(kills),
-            Manner::Endings { jobs } => self.endings(jobs),
-            Manner::Twice => self.twice(),
-            Manner::Frozen { times } => self.frozen(times),
-        }
-    }
-
-    /// Writes the job file with this input.
-    pub(super) fn feed(&self, input: &Input) {
-        let Reference { kind, folder, .. } = self.reference;
-        self.place.write_job(&job::text(*kind, input, folder));
+    /// Writes the job file with input that is read as fast as it goes.
+    pub(super) fn feed_fast(&self) {
+        self.place.write_job(&self.subject.text(None));
     }
 
     pub(super) fn parallelism(&mut self) -> Start {
         Start::at(self.random.pick(&PARALLELISMS))
     }
 
-    fn at_random_moments(&mut self, kills: u32) -> Result<(), String> {
-        self.feed(&Input::drawn_out(self.reference.kind, SECONDS));
+    pub(super) fn at_random_moments(&mut self, kills: u32) -> Result<(), String> {
+        self.feed_slowly(SECONDS);
         for _ in 0..kills {
             if self.kill_at_random()? == Fate::Finished {
                 break;
@@ -186,11 +114,11 @@ impl<'a> Trial<'a> {
         let start = self.parallelism();
         let mut process = self.place.start(&start);
         if self.random.below(4) == 0 {
-            let moment = self.random.time(STARTING);
+            let moment = self.random.time(STARTING * self.subject.slowness());
             process.within(moment);
         } else {
             process.says("attempt ", 1, HANGS);
-            let moment = self.random.time(RUNNING);
+            let moment = self.random.time(RUNNING * self.subject.slowness());
             process.within(moment);
         }
         let exit = process.kill();
@@ -200,7 +128,7 @@ impl<'a> Trial<'a> {
     /// Whether a process that may have been killed was, or ended well by itself; anything else is a failure.
     pub(super) fn judge(&mut self, exit: &Exit) -> Result<Fate, String> {
         if exit.killed() {
-            self.tally.kills += 1;
+            self.tally.borrow_mut().kills += 1;
             return self.nothing_too_early().map(|()| Fate::Killed);
         }
         match exit.code() {
@@ -209,11 +137,11 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn at_every_point(&mut self, passings: u32) -> Result<(), String> {
-        let slow = Input::drawn_out(self.reference.kind, 2 * SECONDS);
-        let all = points;
+    pub(super) fn at_every_point(&mut self, passings: u32) -> Result<(), String> {
+        let subject = self.subject;
+        let all = || subject.points().into_iter();
         // Kills before anything is committed, so that the next start is again the first.
-        self.feed(&slow);
+        self.feed_slowly(2 * SECONDS);
         for point in all().filter(|point| FIRST.contains(point) || ONCE[..2].contains(point)) {
             self.kill_at(point, 1)?;
         }
@@ -222,21 +150,26 @@ impl<'a> Trial<'a> {
         let mut process = self.place.start(&start);
         running(&mut process)?;
         // Several checkpoints, so that several sinks have parts open.
-        process.says("committed", 4, HANGS);
+        process.says(COMMITTED, 4, HANGS);
         let exit = process.kill();
         self.judge(&exit)?;
         for passing in 1..=passings {
             for point in all().filter(|point| !FIRST.contains(point) && !LAST.contains(point)) {
-                if (passing == 1 || !ONCE.contains(&point))
-                    && self.kill_at(point, passing)? == Fate::Finished
-                {
+                if passing > 1 && ONCE.contains(&point) {
+                    continue;
+                }
+                if point == "after-resolve" {
+                    // It is passed if there is something that only Kafka knows: the first transaction is the claim, the second a checkpoint.
+                    self.kill_at("after-transaction", 2)?;
+                }
+                if self.kill_at(point, passing)? == Fate::Finished {
                     return Err(format!(
                         "the input ended before `{point}` had been passed {passing} times"
                     ));
                 }
             }
         }
-        self.feed(&Input::whole());
+        self.feed_fast();
         for passing in 1..=passings {
             self.kill_at(LAST[0], passing)?;
         }
@@ -253,7 +186,7 @@ impl<'a> Trial<'a> {
         start.fault = Some((point.to_owned(), passing));
         let exit = self.place.run_with(&start);
         if exit.killed() {
-            self.tally.killed_at(point);
+            self.tally.borrow_mut().killed_at(point);
             return self.nothing_too_early().map(|()| Fate::Killed);
         }
         self.judge(&exit)
@@ -261,13 +194,15 @@ impl<'a> Trial<'a> {
 
     /// Runs the job to its end and compares.
     pub(super) fn finish(&mut self) -> Result<(), String> {
-        self.feed(&Input::whole());
+        self.feed_fast();
         let start = self.parallelism();
         let exit = self.place.run_with(&start);
         if exit.code() != Some(0) || !exit.log.contains("finished") {
             return Err(format!("the last run did not finish:\n{}", exit.log));
         }
-        self.compare_all()?;
+        let (found, in_order) = self.subject.committed_in_the_end(&self.place);
+        self.compare_all(&found)?;
+        in_order?;
         let left = leftovers(self.place.dir());
         if !left.is_empty() {
             return Err(format!("left behind: {left:?}"));
@@ -276,41 +211,48 @@ impl<'a> Trial<'a> {
         if again.code() != Some(0) || !again.log.contains("finished already") {
             return Err(format!("a finished job run again says:\n{}", again.log));
         }
-        self.compare_all()
+        self.compare_all(&self.subject.committed(&self.place))
     }
 
     /// Compares what every sink committed with the undisturbed run.
-    pub(super) fn compare_all(&mut self) -> Result<(), String> {
-        let reference = self.reference;
-        for (sink, expected) in &reference.lines {
-            self.compare(sink, expected)?;
+    fn compare_all(&self, found: &Lines) -> Result<(), String> {
+        for (sink, expected) in self.subject.expected() {
+            self.compare(sink, expected, &found[sink])?;
         }
         Ok(())
     }
 
     /// Compares what one sink committed.
-    pub(super) fn compare(&mut self, sink: &str, expected: &[String]) -> Result<(), String> {
-        let difference = Difference::between(expected, &self.place.committed(sink));
+    pub(super) fn compare(
+        &self,
+        sink: &str,
+        expected: &[String],
+        found: &[String],
+    ) -> Result<(), String> {
+        let difference = Difference::between(expected, found);
         if difference.is_none() {
             return Ok(());
         }
-        self.tally.lost += difference.lost.len() as u64;
-        self.tally.doubled += difference.doubled.len() as u64;
+        self.tally.borrow_mut().differs(&difference);
         Err(format!(
             "sink `{sink}` differs from an undisturbed run:\n{difference}"
         ))
     }
 
     /// What a killed job has published so far is part of what it publishes in the end: readers need not wait for it.
-    fn nothing_too_early(&mut self) -> Result<(), String> {
+    pub(super) fn nothing_too_early(&self) -> Result<(), String> {
         if self.endless {
             return Ok(());
         }
-        let reference = self.reference;
-        for (sink, expected) in &reference.lines {
-            let difference = Difference::between(expected, &self.place.committed(sink));
-            if !difference.doubled.is_empty() {
-                self.tally.doubled += difference.doubled.len() as u64;
+        let found = self.subject.committed(&self.place);
+        for (sink, expected) in self.subject.expected() {
+            let Difference { doubled, .. } = Difference::between(expected, &found[sink]);
+            if !doubled.is_empty() {
+                let difference = Difference {
+                    doubled,
+                    ..Difference::default()
+                };
+                self.tally.borrow_mut().differs(&difference);
                 return Err(format!(
                     "sink `{sink}` published what it should not have:\n{difference}"
                 ));
@@ -319,9 +261,10 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Two starts of one job: the second is refused, however often, and the first does not notice.
-    fn twice(&mut self) -> Result<(), String> {
-        self.feed(&Input::drawn_out(self.reference.kind, SECONDS));
+    /// Two starts of one job: the second is refused, however often, and the first does not notice. Of two that begin at once, so many
+    /// times, one is refused.
+    pub(super) fn twice(&mut self, times: u32) -> Result<(), String> {
+        self.feed_slowly(SECONDS);
         for elsewhere in [false, true] {
             let mut first = self.place.start(&Start::at(2));
             running(&mut first)?;
@@ -333,27 +276,70 @@ impl<'a> Trial<'a> {
                     self.place.path("elsewhere").display().to_string(),
                 ];
             }
-            let second = self.place.run_with(&start);
-            if second.code() != Some(4) || !second.log.contains("error[W0501]") {
-                return Err(format!("a second start was not refused:\n{}", second.log));
-            }
-            let before = first.log().matches("committed").count();
-            if !first.says("committed", before + 2, HANGS) {
-                return Err(format!("the first one did not go on:\n{}", first.log()));
-            }
+            let mut second = self.place.start(&start);
+            self.is_refused(&mut second, &first)?;
+            goes_on(&mut first)?;
             let exit = first.kill();
             self.judge(&exit)?;
         }
+        for _ in 0..times {
+            let start = self.parallelism();
+            let [mut one, mut other] = [self.place.start(&start), self.place.start(&start)];
+            let first_ended = loop {
+                if one.within(POLL).is_some() {
+                    break true;
+                }
+                if other.within(POLL).is_some() {
+                    break false;
+                }
+            };
+            let (mut owner, mut refused) = if first_ended {
+                (other, one)
+            } else {
+                (one, other)
+            };
+            self.is_refused(&mut refused, &owner)?;
+            running(&mut owner)?;
+            let exit = owner.kill();
+            if self.judge(&exit)? == Fate::Finished {
+                return Err("the input ended before two had begun at once often enough".to_owned());
+            }
+        }
         self.finish()
+    }
+
+    /// The process is refused because of the other one, and says so.
+    fn is_refused(&self, process: &mut Process, owner: &Process) -> Result<(), String> {
+        let exit = process.end();
+        let named = format!("pid {},", owner.pid().as_raw_nonzero());
+        let refused = exit.code() == Some(4) && exit.log.contains("error[W0501]");
+        if refused && exit.log.contains(&named) {
+            return Ok(());
+        }
+        Err(format!(
+            "a second start was not refused because of {named} its log:\n{}\nthat of the other:\n{}",
+            exit.log,
+            owner.log()
+        ))
     }
 }
 
 /// Waits until the job runs.
 pub(super) fn running(process: &mut Process) -> Result<(), String> {
-    if process.says("committed", 1, HANGS) {
+    if process.says(COMMITTED, 1, HANGS) {
         Ok(())
     } else {
         Err(format!("the job does not run:\n{}", process.log()))
+    }
+}
+
+/// Waits until the job has committed twice more: what was in flight, and something new.
+pub(super) fn goes_on(process: &mut Process) -> Result<(), String> {
+    let before = process.log().matches(COMMITTED).count();
+    if process.says(COMMITTED, before + 2, HANGS) {
+        Ok(())
+    } else {
+        Err(format!("the job does not go on:\n{}", process.log()))
     }
 }
 

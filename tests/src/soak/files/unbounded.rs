@@ -6,8 +6,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::job::{self, Input, Kind};
-use super::scenario::{Trial, running};
+use super::super::trial::{Trial, running};
+use super::job::{self, Input, Kind, Reference};
 use crate::place::Place;
 
 /// Splits of the source that is copied.
@@ -61,10 +61,12 @@ fn json(line: &str) -> Value {
 }
 
 impl Trial<'_> {
-    pub(super) fn unbounded(&mut self, kills: u32) -> Result<(), String> {
-        assert_eq!(self.reference.kind, Kind::Net, "files end");
+    pub(super) fn unbounded(&mut self, reference: &Reference, kills: u32) -> Result<(), String> {
+        assert_eq!(reference.kind, Kind::Net, "files end");
         self.endless = true;
-        self.feed(&Input::unbounded(3_000));
+        let input = Input::unbounded(3_000);
+        self.place
+            .write_job(&job::text(Kind::Net, &input, &reference.folder));
         for _ in 0..kills {
             self.kill_at_random()?;
         }
@@ -77,11 +79,11 @@ impl Trial<'_> {
         if exit.code() != Some(0) || !exit.log.contains("stopped") {
             return Err(format!("SIGTERM did not stop it cleanly:\n{}", exit.log));
         }
-        self.compare_by_position()
+        self.compare_by_position(reference)
     }
 
     /// Runs the job undisturbed over what the last manifest says was read, and leaves out the windows that were not over by then.
-    fn compare_by_position(&mut self) -> Result<(), String> {
+    fn compare_by_position(&mut self, reference: &Reference) -> Result<(), String> {
         let (_, manifest) = self.place.checkpoints().last_manifest();
         let [a, b] = ["a", "b"].map(|source| positions(&manifest, source).iter().sum::<u64>());
         let copied = positions(&manifest, "c");
@@ -93,8 +95,7 @@ impl Trial<'_> {
             records: [Some(a), Some(b), Some(c)],
             ..Input::whole()
         };
-        let (mut expected, _) =
-            job::undisturbed(Kind::Net, &place, &input, &self.reference.folder, 2);
+        let (mut expected, _) = job::undisturbed(Kind::Net, &place, &input, &reference.folder, 2);
 
         let ledger = watermark(&manifest, "ledger")?;
         let again = watermark(&manifest, "again")?;
@@ -127,7 +128,7 @@ impl Trial<'_> {
                     "nothing was expected of sink `{sink}`: the run was too short to show anything"
                 ));
             }
-            self.compare(sink, lines)?;
+            self.compare(sink, lines, &self.place.committed(sink))?;
         }
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! Jobs that are nearly done: their sources end one after the other within a few checkpoints, and they are killed in the midst of it.
 
-use super::Tally;
-use super::job::{self, Input, Kind};
-use super::scenario::Trial;
+use super::super::trial::Trial;
+use super::job::{self, Input, Kind, Reference};
 use crate::output::Difference;
 use crate::place::{Place, Start};
 
@@ -18,9 +17,9 @@ const POINTS: [&str; 6] = [
 
 impl Trial<'_> {
     /// Each of so many small jobs is killed once, at a point of one of its few checkpoints, and then run to its end.
-    pub(super) fn endings(&mut self, jobs: u32) -> Result<(), String> {
-        assert_eq!(self.reference.kind, Kind::Net, "several sources");
-        let folder = &self.reference.folder;
+    pub(super) fn endings(&mut self, reference: &Reference, jobs: u32) -> Result<(), String> {
+        assert_eq!(reference.kind, Kind::Net, "several sources");
+        let folder = &reference.folder;
         let input = Input {
             records: [Some(400), Some(700), Some(1_000)],
             ..Input::whole()
@@ -41,7 +40,7 @@ impl Trial<'_> {
             };
             let exit = place.run_with(&start);
             if exit.killed() {
-                self.tally.killed_at(point);
+                self.tally.borrow_mut().killed_at(point);
             } else if exit.code() != Some(0) {
                 return Err(format!("{start:?} ended by itself:\n{}", exit.log));
             }
@@ -52,9 +51,7 @@ impl Trial<'_> {
             for (sink, lines) in &expected {
                 let difference = Difference::between(lines, &place.committed(sink));
                 if !difference.is_none() {
-                    let Tally { lost, doubled, .. } = &mut self.tally;
-                    *lost += difference.lost.len() as u64;
-                    *doubled += difference.doubled.len() as u64;
+                    self.tally.borrow_mut().differs(&difference);
                     return Err(format!(
                         "job {number}, {start:?}: sink `{sink}` differs:\n{difference}"
                     ));
