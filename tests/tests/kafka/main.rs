@@ -8,6 +8,7 @@ mod producers;
 mod proxy;
 mod reading;
 mod security;
+mod shared_commit_topic;
 mod sink;
 mod source;
 mod source_jobs;
