@@ -207,6 +207,15 @@ impl Driver {
         })
     }
 
+    /// Whether a newer attempt than ours has claimed the job: of another host, then, which may be what made ours fail. What storage does not
+    /// tell is found out by the next attempt.
+    pub fn taken_over(&self) -> Option<Refusal> {
+        let log = read::log(&*self.storage).ok()?.ok()?;
+        let by = log.newest_attempt();
+        let job = self.identity.job.clone();
+        (by > self.after?).then_some(Refusal::TakenOver { job, by })
+    }
+
     /// The job as it is for the attempts that follow: topics may have been created again.
     pub fn identify(&mut self, identity: &Identity) {
         self.identity.clone_from(identity);

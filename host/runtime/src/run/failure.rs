@@ -176,6 +176,11 @@ impl Failure {
         failure
     }
 
+    /// Whether it is that another host has taken the job over.
+    pub(super) fn is_taken_over(&self) -> bool {
+        self.code == ExitCode::OwnedElsewhere
+    }
+
     /// For the restart strategy.
     pub(super) fn failed(&self) -> Failed {
         let text: Vec<_> = self

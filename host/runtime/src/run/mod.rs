@@ -333,6 +333,13 @@ fn on_display(
                 }
             }
         };
+        // A host that has the job now shuts us out of what we write: that is no failure to count, and nothing to pause for.
+        if !failure.is_taken_over()
+            && let Some(refusal) = driver.taken_over()
+        {
+            failure.log();
+            return Err(refusal.into());
+        }
         match restarts.failed(&failure.failed()) {
             Decision::GiveUp(why) => {
                 let refused = failure.give_up(&why);

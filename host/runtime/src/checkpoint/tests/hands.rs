@@ -762,8 +762,12 @@ fn the_attempt_that_was_replaced_finds_out_when_it_commits_and_does_not_take_the
     let mut old = place.start();
     let manifest = old.prepare(&place, false);
     let digest = old.store(&manifest);
+    assert!(old.driver.taken_over().is_none());
     let mut new = place.start();
     new.checkpoint(&place);
+    let refusal = old.driver.taken_over().expect("there is a newer attempt");
+    assert_eq!((refusal.code(), refusal.exit_code()), ("W0502", 4));
+    assert!(new.driver.taken_over().is_none());
     let event = old.driver.commit(manifest.n, digest);
     assert!(matches!(event, Event::TakenOver { by: 3 }), "{event:?}");
     let refusal = old.driver.recover(3_000).expect_err("taken over");
