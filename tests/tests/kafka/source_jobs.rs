@@ -117,6 +117,39 @@ fn a_bounded_job_ends_and_a_missing_topic_is_refused_before_anything_starts() {
 }
 
 #[test]
+fn records_read_ahead_do_not_hide_that_brokers_are_away() {
+    let Some(broker) = Broker::own(&Options::default()) else {
+        return;
+    };
+    let scene = Scene::on(&broker, "ahead");
+    scene.topics.create("t", 1);
+    scene.topics.produce("t", &records(0, 0..500));
+    scene.write_job(
+        "version: 1
+job: <job>
+checkpoint: {dir: checkpoints, interval: 30ms}
+sources:
+  in: {kafka: {brokers: '<brokers>', topic: <t>, format: json}, rate: 50}
+sinks:
+  copy: {input: in, file: {dir: out/copy, format: json, roll: {age: 0s}}}
+",
+    );
+    let mut process = scene.place.start(&Start::default());
+    wait(&scene, &mut process, 10);
+    broker.kill();
+    assert!(process.says("W0901", 1, HANGS), "{}", process.log());
+    let before = scene.place.committed("copy").len();
+    process.within(Duration::from_secs(2));
+    // They were read before, and go on coming.
+    wait(&scene, &mut process, before + 10);
+    let log = process.log();
+    assert!(!log.contains("reads again"), "{log}");
+    let warned = log.matches("cannot read just now").count();
+    assert_eq!(warned, 1, "{log}");
+    process.kill();
+}
+
+#[test]
 fn brokers_that_are_away_are_waited_for_and_a_stop_does_not() {
     let Some(broker) = Broker::own(&Options::default()) else {
         return;

@@ -26,6 +26,7 @@ mod find;
 mod group;
 mod offsets;
 mod reader;
+mod trouble;
 mod watch;
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use rdkafka::ClientConfig;
 use super::decode::Decoding;
 use super::fetch::Fetcher;
 use super::offsets;
+use super::trouble::Trouble;
 use super::watch::{News, Watch};
 use super::{Position, client_id};
 use crate::batch::Origin;
@@ -72,8 +73,8 @@ pub(in crate::source) struct Partitions {
     all: Vec<Position>,
     watch: Option<Watch>,
     look_at: Option<Instant>,
-    /// What was warned of and is not over.
-    in_trouble: bool,
+    /// With brokers or partitions.
+    trouble: Trouble,
     is_group_refused: bool,
 }
 
@@ -156,7 +157,7 @@ impl Partitions {
             all: positions(subtask.all)?,
             watch: None,
             look_at: None,
-            in_trouble: false,
+            trouble: Trouble::default(),
             is_group_refused: false,
         })
     }
@@ -346,7 +347,7 @@ impl Reader for Partitions {
             }
         }
         if taken > 0 {
-            if std::mem::take(&mut self.in_trouble) {
+            if self.trouble.ends(now) {
                 log::info(&format!("source `{}`: reads again", self.source));
             }
             return Ok(Progress::More);

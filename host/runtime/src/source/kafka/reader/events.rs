@@ -51,7 +51,7 @@ impl Partitions {
                 Err(self.failed("cannot read", error))
             }
             Some(_) => {
-                if !std::mem::replace(&mut self.in_trouble, true) {
+                if self.trouble.begins(clock::now()) {
                     let text = self.failed("cannot read just now", error).to_string();
                     log::warn(&format!(
                         "[W0901] {text}; the job goes on, and reads again when brokers answer"
@@ -191,7 +191,7 @@ impl Partitions {
 
     /// Warns once of what should pass.
     fn passing(&mut self, topic: &str, partition: i32, text: &str) {
-        if !std::mem::replace(&mut self.in_trouble, true) {
+        if self.trouble.begins(clock::now()) {
             log::warn(&format!(
                 "[W0905] source `{}`: {topic}-{partition} cannot be read just now: {text}; the job goes on, and tries again",
                 self.source
