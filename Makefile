@@ -24,9 +24,9 @@ test: setup guests foreign-guests kafka-jars lint ## everything CI checks: lints
 	$(CARGO) build --release --bin weir --features $(TEST_FEATURES)
 	$(CARGO) test --release --workspace --features $(TEST_FEATURES)
 
-soak: setup guests ## kill the host at least 200 times and compare with uninterrupted runs (many minutes)
+soak: setup guests kafka-jars ## kill the host 300 times, and brokers, and compare with uninterrupted runs (many minutes; ONLY=files or kafka)
 	$(CARGO) build --release --bin weir --features $(TEST_FEATURES)
-	$(CARGO) run --release --bin soak --features $(TEST_FEATURES)
+	$(CARGO) run --release --bin soak --features $(TEST_FEATURES) -- $(ONLY)
 
 bench: setup guests foreign-guests ## measure records, languages, timers, start and barriers beside baselines; JSON lines (ONLY=NAME for one)
 	$(CARGO) run --release --bin bench -- $(ONLY)

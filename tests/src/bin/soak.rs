@@ -1,6 +1,6 @@
-//! `make soak`: kills the host hundreds of times and shows that nothing is lost or doubled.
+//! `make soak`: kills hosts and brokers hundreds of times and shows that nothing is lost or doubled.
 //!
-//! An argument asks for one of its parts alone, a second one for scenarios of it whose names contain that.
+//! It has two parts, `files` and `kafka`; an argument asks for one of them alone, a second one for scenarios of it whose names contain that.
 //! `WEIR_SOAK_SEED` repeats a seed, `WEIR_SOAK_KILLS` asks for another number of kills. A line for each part on standard output is the result; how it goes is said on standard error.
 
 use std::path::Path;
@@ -12,6 +12,8 @@ use weir_tests::soak::{Tally, files};
 
 /// Kills of each part unless told otherwise.
 const FILES: u64 = 200;
+#[cfg(feature = "kafka")]
+const KAFKA: u64 = 100;
 
 /// A part of the soak.
 struct Part {
@@ -44,6 +46,19 @@ fn parts() -> Vec<Part> {
                 let mut plan = files::Plan::whole(wanted.seed, wanted.kills.unwrap_or(FILES));
                 plan.only.clone_from(&wanted.only);
                 files::soak(host, dir, &plan)
+            },
+        },
+        #[cfg(feature = "kafka")]
+        Part {
+            name: "kafka",
+            kills: KAFKA,
+            points: weir_tests::soak::kafka::points().collect(),
+            carry_out: |host, dir, wanted| {
+                use weir_tests::kafka::Broker;
+                use weir_tests::soak::kafka::{Plan, soak};
+                let mut plan = Plan::whole(wanted.seed, wanted.kills.unwrap_or(KAFKA));
+                plan.only.clone_from(&wanted.only);
+                soak(host, Broker::shared(), dir, &plan)
             },
         },
     ]

@@ -1,11 +1,14 @@
 //! The soak: jobs are killed over and over, with SIGKILL, at random moments and at every fault point, and go on at another
 //! parallelism; what they committed in the end is compared, line by line, with a run that nothing disturbed.
 //!
-//! [`files`] is what is done to jobs that read and write files. A plan is made of scenarios, each of jobs in folders of their own. They run side by side, each with random numbers of its own, so that a seed repeats every
+//! It has two parts: [`files`], and with the feature of that name `kafka`, where brokers are killed, too. A plan of either is made of scenarios,
+//! each of jobs in folders of their own. They run side by side, each with random numbers of its own, so that a seed repeats every
 //! decision (though not what the kernel's scheduler makes of it).
 
 pub mod files;
 mod frozen;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 mod side_by_side;
 mod subject;
 mod trial;

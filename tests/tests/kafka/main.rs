@@ -10,5 +10,6 @@ mod reading;
 mod security;
 mod shared_commit_topic;
 mod sink;
+mod soak;
 mod source;
 mod source_jobs;
