@@ -16,6 +16,8 @@ pub struct Start {
     pub parallelism: Option<u16>,
     /// The fault point that kills it, and at which passing.
     pub fault: Option<(String, u32)>,
+    /// The fault point does not kill it but holds it, as long as this file is there.
+    pub hold: Option<PathBuf>,
     /// Further arguments.
     pub args: Vec<String>,
     /// Contents of standard input; none if there are none.
@@ -141,6 +143,9 @@ impl Place {
         if let Some((point, times)) = &start.fault {
             command.env("WEIR_FAULT", format!("{point}:{times}"));
         }
+        if let Some(hold) = &start.hold {
+            command.env("WEIR_FAULT_HOLD", hold);
+        }
         if let Some(stdin) = &start.stdin {
             let file = fs::File::open(stdin)
                 .unwrap_or_else(|error| panic!("{}: {error}", stdin.display()));
@@ -155,6 +160,7 @@ impl Place {
         command.current_dir(&self.dir).stdin(Stdio::null());
         for variable in [
             "WEIR_FAULT",
+            "WEIR_FAULT_HOLD",
             "STATE_DIRECTORY",
             "WEIR_CACHE",
             "NOTIFY_SOCKET",

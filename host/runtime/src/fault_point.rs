@@ -1,8 +1,11 @@
-//! Fault points: named places at which a test can kill the process.
+//! Fault points: named places at which a test can kill the process, or hold a thread of it.
 //!
 //! Crashes at random moments rarely hit the few instructions between two durable steps, where protocols go wrong. With the
 //! cargo feature `fault-points` the environment variable `WEIR_FAULT=name` or `WEIR_FAULT=name:K` makes the process kill itself
 //! with SIGKILL the first or the K-th time it passes the point. Without the feature a point compiles to nothing.
+//!
+//! With `WEIR_FAULT_HOLD=file` beside it nothing is killed: whoever passes the point then creates that file, and goes on when somebody
+//! has removed it. So a disk stands still, or a thread comes late, while the rest of the process and of the world goes on.
 
 /// Every fault point, in the order in which a job passes them.
 pub const ALL: &[&str] = &[
@@ -25,6 +28,7 @@ pub const ALL: &[&str] = &[
     "after-parts",
     "after-state",
     "after-manifest",
+    "before-marker",
     "marker-produced",
     "inside-commit",
     "after-transaction",
@@ -62,11 +66,11 @@ pub fn pass_soon(name: &'static str) {
 mod trigger {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Which passing of which point kills.
+    /// Which passing of which point kills, or holds.
     #[derive(Debug)]
     pub(super) struct Trigger {
         name: String,
-        /// Passings left, the fatal one included.
+        /// Passings left, the one that counts included.
         left: AtomicU64,
     }
 
@@ -83,7 +87,7 @@ mod trigger {
             })
         }
 
-        /// Whether this passing is the fatal one.
+        /// Whether this passing is the one.
         pub(super) fn fires(&self, name: &str) -> bool {
             name == self.name && self.left.fetch_sub(1, Ordering::Relaxed) == 1
         }
@@ -102,11 +106,23 @@ mod trigger {
             trigger
         });
         if trigger.as_ref().is_some_and(|trigger| trigger.fires(name)) {
+            if let Some(file) = std::env::var_os("WEIR_FAULT_HOLD") {
+                return hold(std::path::Path::new(&file));
+            }
             kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
             // SIGKILL may be delivered a moment later; nothing further must happen until then.
             loop {
                 std::thread::park();
             }
+        }
+    }
+
+    /// Creates `file` and waits until it is gone.
+    #[cfg(feature = "fault-points")]
+    fn hold(file: &std::path::Path) {
+        std::fs::write(file, []).expect("WEIR_FAULT_HOLD names a file that can be created");
+        while file.exists() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
 }

@@ -244,6 +244,7 @@ impl Markers for Commits {
     }
 
     fn commit(&self, marker: &Marker) -> Result<(), String> {
+        fault_point::pass("before-marker");
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let current = current
             .as_mut()

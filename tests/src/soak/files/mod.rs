@@ -17,12 +17,13 @@ use crate::host::Host;
 pub use job::{Kind, Reference};
 
 /// Points that only a job which writes to Kafka passes, and these do not.
-const KAFKA: [&str; 8] = [
+const KAFKA: [&str; 9] = [
     "before-flush",
     "after-prepare",
     "after-fence",
     "after-resolve",
     "after-claim-marker",
+    "before-marker",
     "marker-produced",
     "inside-commit",
     "after-transaction",
