@@ -7,8 +7,8 @@ use weir::batch::{Batch, Origin, hash_of};
 use weir::cancel::Cancel;
 use weir::headers::Header;
 use weir::job::model::{
-    ErrorPolicy, KafkaCompression, KafkaConnection, KafkaFormat, KafkaKey, KafkaPartition,
-    KafkaSink, KafkaTimestamp, KafkaTopic, NodeId, Place, Sink, SinkConnector,
+    ErrorPolicy, KafkaCompression, KafkaConnection, KafkaKey, KafkaPartition, KafkaSink,
+    KafkaTopic, NodeId, Place, Sink, SinkConnector,
 };
 use weir::kafka::Transactions;
 use weir::kafka::outputs::{Output, OutputTopic};
@@ -211,20 +211,7 @@ fn initialization_is_called_off_when_nobody_answers() {
 }
 
 fn sink(broker: &Broker, topic: &str) -> KafkaSink {
-    KafkaSink {
-        connection: connection(broker),
-        topic: KafkaTopic::Fixed(topic.to_owned()),
-        format: KafkaFormat::Raw,
-        key: KafkaKey::Record,
-        partition: KafkaPartition::Key,
-        forward_headers: true,
-        headers: Vec::new(),
-        timestamp: KafkaTimestamp::Record,
-        compression: KafkaCompression::None,
-        transaction_timeout: None,
-        commit_topic: KafkaSink::COMMIT_TOPIC.to_owned(),
-        transactional_id: "weir-test".to_owned(),
-    }
+    KafkaSink::plain(connection(broker), topic, "test")
 }
 
 fn writer(settings: KafkaSink, partitions: u32, transactions: Option<Arc<Transactions>>) -> Writer {

@@ -284,6 +284,24 @@ impl KafkaSink {
     /// What a transaction must outlive `fail_after` by at least.
     pub const TRANSACTION_MARGIN: Duration = Duration::from_secs(30);
 
+    /// The sink that writes one topic and says nothing else, in the job `job`.
+    pub fn plain(connection: KafkaConnection, topic: &str, job: &str) -> KafkaSink {
+        KafkaSink {
+            connection,
+            topic: KafkaTopic::Fixed(topic.to_owned()),
+            format: KafkaFormat::Raw,
+            key: KafkaKey::Record,
+            partition: KafkaPartition::Key,
+            forward_headers: true,
+            headers: Vec::new(),
+            timestamp: KafkaTimestamp::Record,
+            compression: KafkaCompression::None,
+            transaction_timeout: None,
+            commit_topic: KafkaSink::COMMIT_TOPIC.to_owned(),
+            transactional_id: format!("weir-{job}"),
+        }
+    }
+
     /// The transaction timeout: as asked, else a minute more than `checkpoint.fail_after`.
     pub fn transaction_timeout(&self, settings: &CheckpointSettings) -> Duration {
         let default = || {

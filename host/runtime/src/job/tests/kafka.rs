@@ -139,6 +139,7 @@ fn the_shortest_has_the_documented_defaults() {
         commit_topic: "weir-commits".to_owned(),
         transactional_id: "weir-j".to_owned(),
     };
+    assert_eq!(sink, KafkaSink::plain(sink.connection.clone(), "b", "j"));
     let timeout = sink.transaction_timeout(&CheckpointSettings::default());
     assert_eq!(timeout, Duration::from_secs(9 * 60));
     assert_eq!(job.sinks[0].connector, SinkConnector::Kafka(Box::new(sink)));

@@ -2,28 +2,16 @@ use rdkafka::message::Headers as _;
 
 use super::*;
 use crate::batch::{Origin, hash_of};
-use crate::job::model::{KafkaCompression, KafkaConnection, KeySelector};
+use crate::job::model::{KafkaConnection, KeySelector};
 
 const NOW: i64 = 1_700_000_000_000;
 
 fn settings() -> KafkaSink {
-    KafkaSink {
-        connection: KafkaConnection {
-            brokers: "b:9092".to_owned(),
-            ..KafkaConnection::default()
-        },
-        topic: KafkaTopic::Fixed("out".to_owned()),
-        format: KafkaFormat::Raw,
-        key: KafkaKey::Record,
-        partition: KafkaPartition::Key,
-        forward_headers: true,
-        headers: Vec::new(),
-        timestamp: KafkaTimestamp::Record,
-        compression: KafkaCompression::None,
-        transaction_timeout: None,
-        commit_topic: KafkaSink::COMMIT_TOPIC.to_owned(),
-        transactional_id: "weir-j".to_owned(),
-    }
+    let connection = KafkaConnection {
+        brokers: "b:9092".to_owned(),
+        ..KafkaConnection::default()
+    };
+    KafkaSink::plain(connection, "out", "j")
 }
 
 fn topic(name: &str) -> OutputTopic {
