@@ -86,6 +86,8 @@ struct Coordination<'a> {
     snapshots: SnapshotThread,
     /// For answers of threads that work for the coordinator.
     sender: mpsc::Sender<Message>,
+    /// Whether a checkpoint that cannot be stored is tried again.
+    transactional: bool,
     /// Bytes of state stored since the last confirmed checkpoint.
     bytes: u64,
     /// When the checkpoint in flight began: at its barrier or, for the last one, which has none, at its manifest.
@@ -216,13 +218,15 @@ impl Supervisor<'_> {
             .collect();
         setup.settings = self.settings.clone();
         // A checkpoint whose output is in a transaction has no second one.
-        let patience = setup.transactional.then_some(setup.settings.timeout);
+        let transactional = setup.transactional;
+        let patience = transactional.then_some(setup.settings.timeout);
         let snapshots = SnapshotThread::start(driver.state_files(), patience, sender.clone())?;
         Ok(Coordination {
             coordinator: Coordinator::new(setup),
             driver,
             snapshots,
             sender,
+            transactional,
             bytes: 0,
             since: None,
             committing: None,
@@ -384,7 +388,15 @@ impl Supervisor<'_> {
             Action::StoreManifest { manifest } => {
                 coordination.since.get_or_insert_with(clock::now);
                 self.positions.stored(&manifest);
-                events.push_back(driver.store_manifest(*manifest, self.blueprint.clock.reading()));
+                let event = driver.store_manifest(*manifest, self.blueprint.clock.reading());
+                if let Event::ManifestFailed { n, why } = &event
+                    && coordination.transactional
+                {
+                    log::warn(&format!(
+                        "checkpoint {n} could not be stored, trying again: {why}"
+                    ));
+                }
+                events.push_back(event);
             }
             Action::CommitSlot { n, digest } => {
                 coordination.committing = Some(clock::now());
