@@ -33,7 +33,27 @@ impl<'a> Check<'a> {
             && let Ok(configs) = cluster.topic_configs(topic)
         {
             self.durable(it, &found, &configs);
+            let policy = configs.get("cleanup.policy");
+            if let Some(policy) = policy.filter(|policy| *policy != "compact") {
+                self.warn_of_topic(
+                    it,
+                    topic,
+                    &format!("forgets commits: `cleanup.policy` is {policy}"),
+                    "set it to compact; a job whose marker was deleted is refused (W0531)",
+                );
+            }
         }
+    }
+
+    /// Warns of a topic, once.
+    fn warn_of_topic(&mut self, it: &Checked<'_>, topic: &str, what: &str, help: &str) {
+        let title = format!("topic `{topic}` {what}");
+        if self.warnings.iter().any(|warning| warning.title == title) {
+            return;
+        }
+        let warning = Diagnostic::warning("W0711", title).help(help);
+        self.warnings
+            .push(start::placed(warning, self.subject.job, it.sink.place));
     }
 
     /// Warns of settings under which what was acknowledged may be lost.
@@ -44,16 +64,8 @@ impl<'a> Check<'a> {
         configs: &BTreeMap<String, String>,
     ) {
         let mut warn = |what: String, help: &str| {
-            let title = format!(
-                "topic `{}` may lose what was acknowledged: {what}",
-                topic.name
-            );
-            let known = self.warnings.iter().any(|warning| warning.title == title);
-            if !known {
-                let warning = Diagnostic::warning("W0711", title).help(help);
-                self.warnings
-                    .push(start::placed(warning, self.subject.job, it.sink.place));
-            }
+            let what = format!("may lose what was acknowledged: {what}");
+            self.warn_of_topic(it, &topic.name, &what, help);
         };
         if configs
             .get("unclean.leader.election.enable")
