@@ -235,7 +235,7 @@ pub fn source_problem(source: &str, error: &source::Error) -> Diagnostic {
     } else {
         format!("source `{source}`: {text}")
     };
-    Diagnostic::error(error.code(), title)
+    Diagnostic::error_of(error.code(), &title)
 }
 
 /// Whether every source finds something to read.

@@ -176,11 +176,8 @@ impl Driver {
                     return Err(refusal.expect("a refusal has its reason"));
                 }
                 step => {
-                    let answer = self.perform(&step, now).map_err(|error| Refusal::Storage {
-                        what: self.describe(&step),
-                        error: error.to_string(),
-                    })?;
-                    recovery.answer(answer);
+                    let answer = self.perform(&step, now);
+                    recovery.answer(answer.map_err(|error| self.refusal(&step, &error))?);
                 }
             }
         };
@@ -366,6 +363,24 @@ impl Driver {
             .ok_or_else(|| io::Error::other("this weir was built without Kafka"))
     }
 
+    /// What an error while a step was done comes to.
+    fn refusal(&self, step: &Step, error: &io::Error) -> Refusal {
+        let (what, why) = (self.describe(step), error.to_string());
+        let asks_kafka = matches!(
+            step,
+            Step::Peek(_) | Step::Fence(_) | Step::ReadMarkers(_) | Step::WriteMarker(_)
+        );
+        if asks_kafka {
+            let may_pass = error.kind() != io::ErrorKind::PermissionDenied;
+            return Refusal::CommitPoint {
+                what,
+                why,
+                may_pass,
+            };
+        }
+        Refusal::Storage { what, error: why }
+    }
+
     /// What was tried, for the message of an input or output error.
     fn describe(&self, step: &Step) -> String {
         let storage = self.storage.location();
@@ -408,7 +423,11 @@ impl Driver {
             }
             Err(error) => Event::ManifestFailed {
                 n,
-                why: format!("manifest {}: {error}", manifest.id()),
+                why: format!(
+                    "manifest {} in {}: {error}",
+                    manifest.id(),
+                    self.storage.location()
+                ),
             },
         }
     }

@@ -504,10 +504,14 @@ impl Recovery {
         self.first = None;
         self.observations += 1;
         if self.observations >= OBSERVATIONS {
-            return self.doubtful(Refusal::Storage {
-                what: "cannot commit in Kafka".to_owned(),
-                error: "another process begins again and again with this job's transactional ids"
+            return self.doubtful(Refusal::CommitPoint {
+                what: format!(
+                    "the job could not be claimed in {}",
+                    self.setup.identity.commit_point
+                ),
+                why: "it was tried again and again, and failed as was said; another process may be using its transactional ids"
                     .to_owned(),
+                may_pass: true,
             });
         }
         Step::ReadLog

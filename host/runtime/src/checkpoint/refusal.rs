@@ -384,6 +384,16 @@ pub enum Refusal {
         /// Where that is recorded.
         place: String,
     },
+    /// The place in Kafka where commits are decided does not answer, or does not let us.
+    #[error("{what}: {why}")]
+    CommitPoint {
+        /// What was tried, and where.
+        what: String,
+        /// The cause; of what is not permitted, also what grants it.
+        why: String,
+        /// Whether trying again may help.
+        may_pass: bool,
+    },
     /// Storage or output cannot be read or written.
     #[error("{what}: {error}")]
     Storage {
@@ -423,20 +433,24 @@ impl Refusal {
             Refusal::CommitTopicRecreated { .. } => "W0534",
             Refusal::CommitPointElsewhere { .. } => "W0535",
             Refusal::TopicRecreated { .. } => "W0536",
+            Refusal::CommitPoint {
+                may_pass: false, ..
+            } => "W0902",
+            Refusal::CommitPoint { may_pass: true, .. } => "W0905",
         }
     }
 
-    /// What the process exits with: 4 owned elsewhere or taken over, 75 storage unavailable, else 3 start refused.
+    /// What the process exits with: 4 owned elsewhere or taken over, 75 storage or Kafka unavailable, else 3 start refused.
     pub fn exit_code(&self) -> u8 {
         match self {
             Refusal::OwnedElsewhere { .. } | Refusal::TakenOver { .. } => 4,
-            Refusal::Storage { .. } => 75,
+            Refusal::Storage { .. } | Refusal::CommitPoint { may_pass: true, .. } => 75,
             _ => 3,
         }
     }
 
-    /// Whether trying again is pointless: everything but storage that cannot be reached.
+    /// Whether trying again is pointless: everything but storage or Kafka that cannot be reached.
     pub fn permanent(&self) -> bool {
-        !matches!(self, Refusal::Storage { .. })
+        self.exit_code() != 75
     }
 }

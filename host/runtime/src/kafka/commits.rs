@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::producers::{
     COMMIT_TIMEOUT, CommitError, Producer, ProducerSettings, Record, Sender, Transactions,
 };
-use super::{Cluster, Error, Topic};
+use super::{Cluster, Error, Topic, acls};
 use crate::cancel::Cancel;
 use crate::checkpoint::commit_point::MarkerFound;
 use crate::checkpoint::{KafkaPoint, Marker, Markers, Standing};
@@ -36,6 +36,8 @@ pub struct Commits {
     settings: ProducerSettings,
     /// What the broker allows a transaction to last.
     timeout: Duration,
+    /// What grants the permissions that are needed.
+    grants: String,
     /// Somebody asked the job to stop.
     asked: Arc<AtomicBool>,
     current: Mutex<Option<Current>>,
@@ -74,6 +76,7 @@ impl Commits {
             point: Mutex::new(point),
             settings,
             timeout: sink.transaction_timeout(checkpoint),
+            grants: acls::note(&acls::of_sink(sink, true)),
             asked,
             current: Mutex::new(None),
             previous: Mutex::new(Weak::new()),
@@ -174,7 +177,12 @@ impl Commits {
         let produced = produced.and_then(|()| sender.settle(COMMIT_TIMEOUT));
         // Nothing was asked of the coordinator yet.
         produced.map_err(|failure| {
-            CommitError::NotCommitted(format!("the marker could not be produced: {failure}"))
+            let what = format!("the marker could not be produced: {failure}");
+            if failure.is_unauthorized() {
+                CommitError::Refused(what)
+            } else {
+                CommitError::NotCommitted(what)
+            }
         })?;
         fault_point::pass("marker-produced");
         let producer = current.transactions.for_checkpoint(n);
@@ -187,15 +195,30 @@ impl Commits {
     }
 }
 
+impl Commits {
+    /// As recovery takes it: what is not permitted will not be by itself, and what grants it is said.
+    fn told(&self, error: &Error) -> io::Error {
+        if matches!(error, Error::Refused { .. }) {
+            return self.not_permitted(error);
+        }
+        io::Error::other(error.to_string())
+    }
+
+    fn not_permitted(&self, what: impl std::fmt::Display) -> io::Error {
+        let text = format!("{what}{}", self.grants);
+        io::Error::new(io::ErrorKind::PermissionDenied, text)
+    }
+}
+
 impl Markers for Commits {
     fn peek(&self, at: &KafkaPoint) -> io::Result<MarkerFound> {
-        read::newest(&self.connection, at, &self.job, None)
+        read::newest(&self.connection, at, &self.job, None).map_err(|error| self.told(&error))
     }
 
     fn fence(&self, points: &[KafkaPoint]) -> io::Result<Standing> {
         self.forget()?;
         for point in points {
-            let producers = self.begin(point).map_err(io::Error::other)?;
+            let producers = self.begin(point).map_err(|error| self.told(&error))?;
             if *point != self.point() {
                 continue;
             }
@@ -220,6 +243,7 @@ impl Markers for Commits {
             "a transaction is open in {at}, of a job that was killed? Its broker ends it in time"
         ));
         read::newest(&self.connection, at, &self.job, Some(&go_on))
+            .map_err(|error| self.told(&error))
     }
 
     fn write(&self, marker: &Marker) -> io::Result<Standing> {
@@ -233,6 +257,7 @@ impl Markers for Commits {
                 current.attempt = Some(marker.attempt);
                 Ok(Standing::Ours)
             }
+            Err(CommitError::Refused(what)) => Err(self.not_permitted(what)),
             Err(error) => {
                 // The producers begin anew, and what is committed is read again.
                 log::warn(&format!(

@@ -11,6 +11,8 @@
 //! how [`Producer::transactional`] begins. librdkafka itself asks again when a connection is lost, says yes in the end, and reports no
 //! error; what it does say of each answer is in its debug log of transactions, so that is listened to.
 
+mod heard;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
@@ -30,6 +32,7 @@ use crate::cancel::Cancel;
 use crate::clock;
 use crate::job::model::{KafkaCompression, KafkaConnection};
 use crate::metrics::{Waiting, Waits};
+use heard::{Cause, Heard};
 
 /// How long a record waits for company before it is sent.
 const LINGER: Duration = Duration::from_millis(5);
@@ -184,6 +187,9 @@ pub enum CommitError {
     /// The producer is shut out (see [`Failure::Fenced`]). Whether the commit happened before that is not known.
     #[error("the broker has shut this producer out: {0}")]
     Fenced(String),
+    /// The broker does not permit what the transaction needs: it is not committed, and none will be.
+    #[error("not permitted: {0}")]
+    Refused(String),
     /// The transaction is not committed and never will be: it had failed before it was to be committed.
     #[error("the transaction had failed: {0}")]
     NotCommitted(String),
@@ -245,36 +251,13 @@ impl Deliveries {
     }
 }
 
-/// What a transactional producer has said of its commits so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Heard {
-    /// Answers to the request that ends a transaction, its loss included.
-    answers: u64,
-    /// Those that are not a plain yes.
-    bad: u64,
-    /// Commits that have come to an end, whichever.
-    ended: u64,
-}
-
-impl Heard {
-    /// Takes note of a line of librdkafka's debug log. Lines come in the order of what they tell of.
-    fn line(&mut self, facility: &str, message: &str) {
-        match facility {
-            "ENDTXN" if message.contains("EndTxn returned ") => {
-                self.answers += 1;
-                let yes = message.contains("EndTxn returned NO_ERROR ");
-                self.bad += u64::from(!yes);
-            }
-            "TXNAPI" if message.contains("API commit_transaction return") => self.ended += 1,
-            _ => {}
-        }
-    }
-}
-
 /// The context of a producer: passes reports on to the senders that they concern.
 struct Reports {
     context: Context,
     heard: Mutex<Heard>,
+    /// Of the first transaction that failed.
+    cause: Mutex<Option<Cause>>,
+    caused: Condvar,
     hears: Condvar,
     /// By the number that a sender's records carry.
     senders: RwLock<Vec<Option<Arc<Deliveries>>>>,
@@ -285,6 +268,8 @@ impl Reports {
         Reports {
             context,
             heard: Mutex::default(),
+            cause: Mutex::default(),
+            caused: Condvar::new(),
             hears: Condvar::new(),
             senders: RwLock::default(),
         }
@@ -305,9 +290,28 @@ impl Reports {
     }
 }
 
+impl Reports {
+    fn cause(&self) -> MutexGuard<'_, Option<Cause>> {
+        // Set once as a whole: a panic leaves nothing half done.
+        self.cause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why a transaction has failed, of which it is known that it has. What is said of records may come before what is said of it.
+    fn why(&self) -> Option<Cause> {
+        let waited = self
+            .caused
+            .wait_timeout_while(self.cause(), HEAR_WAIT, |cause| cause.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+}
+
 impl ClientContext for Reports {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         if !matches!(level, RDKafkaLogLevel::Debug) {
+            if let Some(cause) = Cause::of(facility, message) {
+                self.cause().get_or_insert(cause);
+                self.caused.notify_all();
+            }
             self.context.log(level, facility, message);
             return;
         }
@@ -820,13 +824,32 @@ impl Sender {
         Ok(())
     }
 
-    /// Why the first record that failed did so: where the whole producer failed, that is the reason.
+    /// Why the first record that failed did so: where the whole producer or its transaction failed, that is the reason.
     fn first_failure(&self) -> Failure {
         let first = self.deliveries.first().clone();
-        self.shared
+        let failure = self
+            .shared
             .fatal()
             .or(first)
-            .unwrap_or_else(|| Failure::Unusable("a record was not delivered".to_owned()))
+            .unwrap_or_else(|| Failure::Unusable("a record was not delivered".to_owned()));
+        match failure {
+            Failure::Undelivered {
+                topic,
+                partition,
+                reason,
+                code: code @ (RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight),
+            } => {
+                let cause = self.shared.producer.client().context().why();
+                let (reason, cause) = cause.map_or((reason, None), |it| (it.reason, it.code));
+                Failure::Undelivered {
+                    topic,
+                    partition,
+                    reason,
+                    code: cause.unwrap_or(code),
+                }
+            }
+            other => other,
+        }
     }
 }
 

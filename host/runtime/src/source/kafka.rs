@@ -17,8 +17,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Error, SplitState, position};
-use crate::job::model::NodeId;
-use crate::kafka::TopicId;
+use crate::job::model::{KafkaSource, KafkaTopics, NodeId};
+use crate::kafka::{self, TopicId, acls};
 
 mod decode;
 mod fetch;
@@ -34,8 +34,21 @@ mod tests;
 
 pub use group::GroupOffsets;
 
-pub(super) use find::{discover, resume};
 pub(super) use reader::Partitions;
+
+/// The partitions of the topics of `source`, none of them read.
+pub(super) fn discover(source: &NodeId, kafka: &KafkaSource) -> Result<Vec<SplitState>, Error> {
+    find::discover(source, kafka).map_err(|error| told(kafka, error))
+}
+
+/// Checks the recorded partitions, and finds those that have appeared since.
+pub(super) fn resume(
+    source: &NodeId,
+    kafka: &KafkaSource,
+    splits: Vec<SplitState>,
+) -> Result<(Vec<SplitState>, Vec<String>), Error> {
+    find::resume(source, kafka, splits).map_err(|error| told(kafka, error))
+}
 
 /// A partition's position as checkpoints record it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +115,33 @@ fn recreated(source: &NodeId, topic: &str, recorded: &TopicId, now: &TopicId) ->
          or this is another cluster, so recorded offsets mean nothing in it. Restore the topic; or, to read the new one from its \
          beginning, move output and checkpoints away and start over"
     ))
+}
+
+/// An error of `kafka`'s; where something is not permitted, with what grants it.
+fn told(kafka: &KafkaSource, error: Error) -> Error {
+    match error {
+        Error::Kafka(kafka::Error::Refused { what, why }) => Error::Kafka(kafka::Error::Refused {
+            what,
+            why: format!("{why}{}", acls::note(&grants(kafka))),
+        }),
+        other => other,
+    }
+}
+
+/// The line that grants the use of the group.
+fn granting_group(kafka: &KafkaSource) -> String {
+    let group = grants(kafka).pop();
+    group.expect("the last one is that of the group")
+}
+
+/// The lines that grant what `kafka` needs.
+fn grants(kafka: &KafkaSource) -> Vec<String> {
+    let topics = match &kafka.topics {
+        KafkaTopics::Names(names) => names.clone(),
+        // Which it is to match, only its author knows.
+        KafkaTopics::Pattern(_) => vec!["*".to_owned()],
+    };
+    acls::of_source(&kafka.connection, &topics, &kafka.group)
 }
 
 /// What a client of `source` calls itself.

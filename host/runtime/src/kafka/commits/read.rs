@@ -4,7 +4,6 @@
 //! nothing behind the first transaction that is still open, whichever job's it is, and would take an older marker for the newest. So the end of
 //! the partition is asked for first, by a reader that sees everything, and the answer waits until all before it is decided.
 
-use std::io;
 use std::time::Duration;
 
 use rdkafka::config::FromClientConfigAndContext;
@@ -17,6 +16,7 @@ use crate::checkpoint::commit_point::MarkerFound;
 use crate::checkpoint::{KafkaPoint, Marker};
 use crate::clock;
 use crate::job::model::KafkaConnection;
+use crate::kafka::error::is_refusal;
 use crate::kafka::{Context, Error, client};
 
 /// How long one answer may take.
@@ -41,17 +41,18 @@ pub(super) fn newest(
     at: &KafkaPoint,
     job: &str,
     go_on: Option<&dyn Fn() -> bool>,
-) -> io::Result<MarkerFound> {
-    let reader = |isolation| consumer(connection, at, isolation).map_err(io::Error::other);
+) -> Result<MarkerFound, Error> {
+    let reader = |isolation| consumer(connection, at, isolation);
     let committed = reader("read_committed")?;
     let (mut low, mut end) = watermarks(&committed, at)?;
     if let Some(go_on) = go_on {
         let (_, all) = watermarks(&reader("read_uncommitted")?, at)?;
         while end < all {
             if !go_on() {
-                return Err(io::Error::other(format!(
-                    "the job was asked to stop while a transaction was open in {at}"
-                )));
+                return Err(Error::Failed {
+                    what: cannot_read(at),
+                    why: "the job was asked to stop while a transaction was open in it".to_owned(),
+                });
             }
             std::thread::sleep(PAUSE);
             (low, end) = watermarks(&committed, at)?;
@@ -89,7 +90,7 @@ fn consumer(
 }
 
 /// The first offset and the end. A topic that is not there is empty.
-fn watermarks(consumer: &BaseConsumer<Context>, at: &KafkaPoint) -> io::Result<(i64, i64)> {
+fn watermarks(consumer: &BaseConsumer<Context>, at: &KafkaPoint) -> Result<(i64, i64), Error> {
     let deadline = clock::now() + STILL;
     loop {
         let error = match consumer.fetch_watermarks(&at.topic, at.partition, REQUEST) {
@@ -102,15 +103,25 @@ fn watermarks(consumer: &BaseConsumer<Context>, at: &KafkaPoint) -> io::Result<(
                 | RDKafkaErrorCode::UnknownTopic
                 | RDKafkaErrorCode::UnknownPartition,
             ) => return Ok((0, 0)),
+            Some(code) if is_refusal(code) => return Err(failed(consumer, at, &error)),
             _ if clock::now() < deadline => std::thread::sleep(PAUSE),
             _ => return Err(failed(consumer, at, &error)),
         }
     }
 }
 
-fn failed(consumer: &BaseConsumer<Context>, at: &KafkaPoint, error: &KafkaError) -> io::Error {
+fn cannot_read(at: &KafkaPoint) -> String {
+    format!("cannot read {at}")
+}
+
+fn failed(consumer: &BaseConsumer<Context>, at: &KafkaPoint, error: &KafkaError) -> Error {
     let trouble = consumer.context().trouble().map(|(_, what)| what);
-    io::Error::other(Error::of(&format!("cannot read {at}"), error, trouble))
+    Error::of(&cannot_read(at), error, trouble)
+}
+
+/// Whether an error is a no to reading. We may not use the group that librdkafka wants a name of, and need not.
+fn concerns_us(code: RDKafkaErrorCode) -> bool {
+    is_refusal(code) && code != RDKafkaErrorCode::GroupAuthorizationFailed
 }
 
 fn newest_from(
@@ -118,7 +129,7 @@ fn newest_from(
     at: &KafkaPoint,
     job: &str,
     from: i64,
-) -> io::Result<MarkerFound> {
+) -> Result<MarkerFound, Error> {
     let mut found = None;
     let mut assignment = TopicPartitionList::new();
     assignment
@@ -144,16 +155,19 @@ fn newest_from(
                 }
             }
             Some(Err(KafkaError::PartitionEOF(_))) => return Ok(found),
-            Some(Err(error)) if clock::now() >= deadline => {
+            Some(Err(error))
+                if clock::now() >= deadline
+                    || error.rdkafka_error_code().is_some_and(concerns_us) =>
+            {
                 return Err(failed(consumer, at, &error));
             }
             None if clock::now() >= deadline => {
                 let trouble = consumer.context().trouble();
-                return Err(io::Error::other(format!(
-                    "reading {at} has stood still for {} s{}",
-                    STILL.as_secs(),
-                    trouble.map_or_else(String::new, |(_, what)| format!(" ({what})"))
-                )));
+                let trouble = trouble.map_or_else(String::new, |(_, what)| format!(" ({what})"));
+                return Err(Error::Failed {
+                    what: cannot_read(at),
+                    why: format!("it has stood still for {} s{trouble}", STILL.as_secs()),
+                });
             }
             Some(Err(_)) | None => {}
         }

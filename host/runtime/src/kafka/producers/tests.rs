@@ -169,3 +169,22 @@ fn answers_to_a_commit_are_heard_in_the_log() {
     assert_eq!(reports.heard_after(1).ended, 1, "nothing more is said");
     assert!(clock::now() - began >= HEAR_WAIT);
 }
+
+#[test]
+fn why_a_transaction_failed_is_found_in_the_log() {
+    let line = "[thrd:main]: Current transaction failed in state InTransaction: Failed to add partition(s) to transaction on broker \
+        TxnCoordinator/1: Broker: Topic authorization failed (after 1 ms) (TOPIC_AUTHORIZATION_FAILED)";
+    let cause = Cause::of("TXNERR", line).expect("it says why");
+    assert!(
+        cause.reason.starts_with("Failed to add partition(s)"),
+        "{cause:?}"
+    );
+    assert_eq!(cause.code, Some(RDKafkaErrorCode::TopicAuthorizationFailed));
+    let other = line.replace("TOPIC_AUTHORIZATION_FAILED", "_TIMED_OUT");
+    assert_eq!(Cause::of("TXNERR", &other).expect("it says why").code, None);
+    assert_eq!(Cause::of("ADDPARTS", line), None);
+    assert_eq!(
+        Cause::of("TXNERR", "[thrd:main]: Fatal transaction error: fenced"),
+        None
+    );
+}

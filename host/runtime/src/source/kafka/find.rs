@@ -14,10 +14,7 @@ use crate::source::{Error, SplitState};
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The partitions of the topics of `source`, none of them read.
-pub(in crate::source) fn discover(
-    source: &NodeId,
-    kafka: &KafkaSource,
-) -> Result<Vec<SplitState>, Error> {
+pub(super) fn discover(source: &NodeId, kafka: &KafkaSource) -> Result<Vec<SplitState>, Error> {
     let cluster = connect(source, kafka)?;
     let found = match &kafka.topics {
         KafkaTopics::Names(names) => {
@@ -53,7 +50,7 @@ fn unread((position, split): (Position, u32)) -> SplitState {
 }
 
 /// Checks the recorded partitions, and finds those that have appeared since.
-pub(in crate::source) fn resume(
+pub(super) fn resume(
     source: &NodeId,
     kafka: &KafkaSource,
     mut splits: Vec<SplitState>,

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::{Position, client_id, offsets};
+use super::{Position, client_id, granting_group, offsets};
 use crate::job::model::{Job, KafkaSource, NodeId, SourceConnector};
 use crate::kafka::{self, Context};
 use crate::log;
@@ -147,7 +147,14 @@ fn run(source: &NodeId, kafka: &KafkaSource, committed: &Receiver<Vec<SplitState
             }
             Err(error) => {
                 if !std::mem::replace(&mut is_warned, true) {
-                    warn(source, kafka, &error.to_string());
+                    let refused = error.rdkafka_error_code()
+                        == Some(RDKafkaErrorCode::GroupAuthorizationFailed);
+                    let why = if refused {
+                        format!("{error} (it is granted by {})", granting_group(kafka))
+                    } else {
+                        error.to_string()
+                    };
+                    warn(source, kafka, &why);
                 }
             }
         }

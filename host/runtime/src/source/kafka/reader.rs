@@ -10,7 +10,7 @@ use super::fetch::Fetcher;
 use super::offsets;
 use super::trouble::Trouble;
 use super::watch::{News, Watch};
-use super::{Position, client_id};
+use super::{Position, client_id, told};
 use crate::batch::Origin;
 use crate::job::model::{self, KafkaSource, NodeId};
 use crate::source::{Emit, Error, Progress, Reader, SplitState, Subtask};
@@ -166,7 +166,8 @@ impl Partitions {
         let trouble = self.fetcher.consumer();
         let trouble = rdkafka::consumer::Consumer::context(trouble).trouble();
         let what = format!("source `{}`: {what}", self.source);
-        Error::Kafka(kafka::Error::of(&what, error, trouble.map(|(_, it)| it)))
+        let error = kafka::Error::of(&what, error, trouble.map(|(_, it)| it));
+        told(&self.kafka, Error::Kafka(error))
     }
 
     /// Fetches the partitions with these indices from where they stand.

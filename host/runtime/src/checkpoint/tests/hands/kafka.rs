@@ -459,7 +459,7 @@ impl Place {
             Err(refusal) => {
                 assert_eq!(
                     (refusal.code(), refusal.exit_code()),
-                    ("W0519", 75),
+                    ("W0905", 75),
                     "{refusal}"
                 );
                 assert!(

@@ -4,8 +4,8 @@ use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::{Partition, Partitions, QUESTION, Stage};
 use crate::batch::NO_TIME;
-use crate::source::kafka::Position;
 use crate::source::kafka::offsets::Offsets;
+use crate::source::kafka::{Position, granting_group};
 use crate::source::{Emit, Error};
 use crate::{clock, kafka, log};
 
@@ -30,8 +30,10 @@ impl Partitions {
             Some(Code::GroupAuthorizationFailed) => {
                 if !std::mem::replace(&mut self.is_group_refused, true) {
                     log::warn(&format!(
-                        "source `{}`: we may not use group `{}`, so tools show no lag of it; grant READ on that group",
-                        self.source, self.kafka.group
+                        "source `{}`: we may not use group `{}`, so tools show no lag of it; it is granted by {}",
+                        self.source,
+                        self.kafka.group,
+                        granting_group(&self.kafka)
                     ));
                 }
                 Ok(())
