@@ -4,28 +4,44 @@
 //! In blocks of the language `console`, `$ ` begins a command, `> ` goes on with it, and the lines up to the next one are what it
 //! prints: all of standard output, or a piece of standard error. None shown is none compared. `…` stands for any text in a line, and
 //! as a line of its own for any lines. A command fails if and only if what is shown of it says so (`error[…` or `FAILED`);
-//! `timeout -s KILL …` is killed.
+//! `timeout -s KILL …` is killed. What ends in `&` goes on beside the others, and is waited for until it has printed what is shown.
 //!
 //! A block of the language `diff` after a line `<!-- change to FILE -->` changes that file: lines with `-` and without a sign are
 //! looked for, lines with `+` and without a sign are put in their place.
 //!
-//! What takes minutes and is done before any test (the clone, the build) is not done again, but checked.
+//! What takes minutes and is done before any test (the clone, the build) is not done again, but checked. `make kafka` starts a broker of
+//! this document's own, and tells the commands after it where that is, by `KAFKA`. Where that cannot be, the document is followed no further.
 
+mod shell;
+
+use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::documents::{Block, Document, root};
 use crate::host::guest;
+#[cfg(feature = "kafka")]
+use crate::kafka::{Broker, Options, OwnBroker};
 use crate::place::Place;
+use shell::{Shell, within_time};
 
-/// Where a document is followed: a folder with the examples and their components, as a clone has them.
+/// Where a document is followed: a folder with the examples, their components and the scripts, as a clone has them.
 #[derive(Debug)]
 pub struct Walk {
+    // In the order in which they end.
+    shell: RefCell<Shell>,
+    #[cfg(feature = "kafka")]
+    broker: RefCell<Option<OwnBroker>>,
     place: Place,
-    /// Where cargo puts what it builds, so that dependencies are compiled once and not once a test run.
-    target: PathBuf,
+}
+
+/// What has been done for us.
+enum Prepared {
+    Done,
+    /// It cannot be.
+    NotHere,
 }
 
 /// A command with what is shown of it.
@@ -69,14 +85,33 @@ impl Walk {
             fs::create_dir(place.path(folder)).expect("the folder is ours");
         }
         symlink(guests, place.path("clone/target/guests")).expect("the folder is ours");
+        let scripts = root().join("scripts").canonicalize().expect("it is there");
+        symlink(scripts, place.path("clone/scripts")).expect("the folder is ours");
         let weir = place.host().weir();
         let weir = weir.canonicalize().expect("the host was found");
         symlink(weir, place.path("bin/weir")).expect("the folder is ours");
-        place.write("cwd", place.path("clone").display().to_string());
-        place.write("environment", "");
+        let shell = Shell::start(&place.path("clone"), &place.path("printed"), |bash| {
+            let path = std::env::var("PATH").expect("there is a PATH");
+            let bin = place.path("bin");
+            bash.env("PATH", format!("{}:{path}", bin.display()))
+                // So that dependencies are compiled once and not once a test run.
+                .env("CARGO_TARGET_DIR", target)
+                .env("LC_ALL", "C.UTF-8");
+            for variable in [
+                "WEIR_FAULT",
+                "STATE_DIRECTORY",
+                "WEIR_CACHE",
+                "KAFKA",
+                "KAFKA_PORT",
+            ] {
+                bash.env_remove(variable);
+            }
+        });
         Walk {
+            shell: RefCell::new(shell),
+            #[cfg(feature = "kafka")]
+            broker: RefCell::default(),
             place,
-            target: target.to_owned(),
         }
     }
 
@@ -92,7 +127,7 @@ impl Walk {
         self.place.path("clone").join(relative)
     }
 
-    /// Follows the document to its end. Returns how many commands that were.
+    /// Follows the document to its end, or as far as it can be here. Returns how many commands that were.
     ///
     /// # Panics
     /// Something is not as the document says.
@@ -107,16 +142,18 @@ impl Walk {
             }
             for shown in commands(&block) {
                 followed += 1;
-                if !self.is_prepared(&shown.command) {
-                    self.run(&block.at, &shown);
+                match self.prepared(&shown.command) {
+                    None => self.run(&block.at, &shown),
+                    Some(Prepared::Done) => {}
+                    Some(Prepared::NotHere) => return followed,
                 }
             }
         }
         followed
     }
 
-    /// Whether a command has been done for us. If so, checks that it could be done.
-    fn is_prepared(&self, command: &str) -> bool {
+    /// What has been done of a command for us, if it is one of those. Checks that it could be done.
+    fn prepared(&self, command: &str) -> Option<Prepared> {
         let words: Vec<_> = command.split_whitespace().collect();
         match words[..] {
             ["git", "clone", ..] | ["cd", "weir"] => {}
@@ -124,13 +161,22 @@ impl Walk {
                 let makefile = fs::read_to_string(root().join("Makefile")).expect("there is one");
                 let rule = format!("\n{target}:");
                 assert!(makefile.contains(&rule), "the Makefile has no {target}");
+                if target == "kafka" {
+                    return Some(self.make_kafka());
+                }
+            }
+            ["scripts/setup", part] => {
+                let script = fs::read_to_string(root().join("scripts/setup")).expect("it is there");
+                let case = format!("\n{part})");
+                assert!(script.contains(&case), "scripts/setup knows no {part}");
             }
             ["scripts/build-guests" | "scripts/build-foreign-guests", ..] => {
                 for package in &words[1..] {
                     guest(&package.replace('-', "_")).unwrap_or_else(|what| panic!("{what}"));
                 }
             }
-            [
+            ["cargo", "build", "--release", "--bin", "weir"]
+            | [
                 "cargo",
                 "build",
                 "--release",
@@ -145,50 +191,52 @@ impl Walk {
                     guest(&package.replace('-', "_")).unwrap_or_else(|what| panic!("{what}"));
                 }
             }
-            _ => return false,
+            _ => return None,
         }
-        true
+        Some(Prepared::Done)
+    }
+
+    #[cfg(feature = "kafka")]
+    fn make_kafka(&self) -> Prepared {
+        let Some(broker) = Broker::own(&Options::default()) else {
+            return Prepared::NotHere;
+        };
+        self.shell.borrow_mut().export("KAFKA", broker.address());
+        self.broker.replace(Some(broker));
+        Prepared::Done
+    }
+
+    #[cfg(not(feature = "kafka"))]
+    fn make_kafka(&self) -> Prepared {
+        Prepared::NotHere
     }
 
     fn run(&self, at: &str, shown: &Shown<'_>) {
         let command = &shown.command;
-        let script = format!(
-            "source '{dir}/environment'\ncd \"$(cat '{dir}/cwd')\"\n{command}\nstatus=$?\n\
-             pwd >'{dir}/cwd'\nexport -p >'{dir}/environment'\nexit $status\n",
-            dir = self.place.dir().display()
-        );
-        let mut bash = Command::new("bash");
-        let path = std::env::var("PATH").expect("there is a PATH");
-        bash.args(["-c", &script])
-            .env(
-                "PATH",
-                format!("{}:{path}", self.place.path("bin").display()),
-            )
-            .env("CARGO_TARGET_DIR", &self.target)
-            .env("LC_ALL", "C.UTF-8")
-            .stdin(Stdio::null());
-        for variable in ["WEIR_FAULT", "STATE_DIRECTORY", "WEIR_CACHE"] {
-            bash.env_remove(variable);
+        let done = self.shell.borrow_mut().run(command);
+        let prints = |said: &str, log: &str| {
+            let said: Vec<_> = said.lines().map(str::trim_end).collect();
+            let log: Vec<_> = log.lines().map(str::trim_end).collect();
+            let piece = [&["…"], &shown.prints[..], &["…"]].concat();
+            shown.prints.is_empty() || matches(&shown.prints, &said) || matches(&piece, &log)
+        };
+        if command.ends_with('&') {
+            within_time(|| prints(&done.said(), &done.log()));
         }
-        let output = bash.output().expect("bash runs");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (said, log) = (text(&output.stdout), text(&output.stderr));
+        let (said, log) = (done.said(), done.log());
+        let status = done.status;
         let all = format!(
-            "{at}: {command}\n{}\n--- standard output:\n{said}\n--- standard error:\n{log}",
-            output.status
+            "{at}: {command}\nexit code {status}\n--- standard output:\n{said}\n--- standard error:\n{log}"
         );
         if command.starts_with("timeout -s KILL ") {
-            assert_eq!(output.status.code(), Some(137), "not killed: {all}");
+            assert_eq!(status, 137, "not killed: {all}");
         } else {
             let fails = |line: &&str| line.starts_with("error[") || line.contains("FAILED");
             let fails = shown.prints.iter().any(fails);
-            assert_eq!(!output.status.success(), fails, "{all}");
+            assert_eq!(status != 0, fails, "{all}");
         }
-        let said: Vec<_> = said.lines().map(str::trim_end).collect();
-        let log: Vec<_> = log.lines().map(str::trim_end).collect();
-        let piece = [&["…"], &shown.prints[..], &["…"]].concat();
         assert!(
-            shown.prints.is_empty() || matches(&shown.prints, &said) || matches(&piece, &log),
+            prints(&said, &log),
             "it does not print\n{}\n{all}",
             shown.prints.join("\n")
         );
@@ -199,14 +247,13 @@ impl Walk {
 
     /// Gives a new project the versions that the repository is tested with, which are on this machine already.
     fn lock(&self, name: &str) {
-        let project = Path::new(&self.cwd()).join(name);
+        let project = self.cwd().join(name);
         fs::copy(root().join("Cargo.lock"), project.join("Cargo.lock"))
             .expect("the project was just written");
     }
 
-    fn cwd(&self) -> String {
-        let cwd = fs::read_to_string(self.place.path("cwd")).expect("it was just written");
-        cwd.trim_end().to_owned()
+    fn cwd(&self) -> PathBuf {
+        self.shell.borrow().cwd()
     }
 
     /// Makes the change that a block shows.
@@ -216,7 +263,7 @@ impl Walk {
             .strip_prefix("<!-- change to ")
             .and_then(|rest| rest.strip_suffix(" -->"))
             .unwrap_or_else(|| panic!("{}: the line before names no file", block.at));
-        let path = Path::new(&self.cwd()).join(name);
+        let path = self.cwd().join(name);
         let mut text = fs::read_to_string(&path)
             .unwrap_or_else(|error| panic!("{}: {}: {error}", block.at, path.display()));
         for hunk in block.lines.split(|line| *line == "…") {
