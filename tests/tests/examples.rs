@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+#[cfg(feature = "kafka")]
+use weir_tests::kafka::{Broker, Isolation, Record, Topics};
 use weir_tests::output;
 use weir_tests::walkthrough::Walk;
 
@@ -234,4 +236,131 @@ fn days_are_summed_up_over_all_flights() {
             }
         }
     });
+}
+
+/// What the script of the example makes up, as records with headers, for four partitions.
+#[cfg(feature = "kafka")]
+fn events(walk: &Walk, arguments: &[&str]) -> Vec<Record> {
+    let mut script = std::process::Command::new(walk.path("examples/fraud/events"));
+    let made = script.args(arguments).output().expect("there is Python");
+    assert!(made.status.success(), "{made:?}");
+    let made = String::from_utf8(made.stdout).expect("events are text");
+    let record = |line: &str| {
+        let mut fields = line.splitn(3, '\t');
+        let mut field = || fields.next().expect("header, key and value");
+        let (name, contents) = field().split_once(':').expect("name and contents");
+        let key = field();
+        let partition = key.bytes().map(i32::from).sum::<i32>() % 4;
+        Record::to(partition)
+            .header(name, Some(contents.as_bytes()))
+            .key(key)
+            .value(field())
+    };
+    made.lines().map(record).collect()
+}
+
+/// The alerts about what is in `payments`, without their owners, and the records that are no payments.
+#[cfg(feature = "kafka")]
+fn flagged(payments: &[Record]) -> (Vec<Value>, Vec<&Record>) {
+    let mut damaged = Vec::new();
+    let mut declined: BTreeMap<String, Vec<(i64, Value)>> = BTreeMap::new();
+    for record in payments {
+        let payment: Value = serde_json::from_str(&record.text()).unwrap_or_default();
+        let Some(at) = payment["at"].as_str() else {
+            damaged.push(record);
+            continue;
+        };
+        let millis = seconds(&payment, "at") * 1_000 + at[20..23].parse::<i64>().expect("a number");
+        if payment["outcome"] == "declined" {
+            let of_card = declined.entry(record.key_text()).or_default();
+            of_card.push((millis, payment));
+        }
+    }
+    let mut alerts = Vec::new();
+    for (card, mut declined) in declined {
+        declined.sort_by_key(|(millis, _)| *millis);
+        let mut rest = &declined[..];
+        while let [first, second, third, after @ ..] = rest {
+            if third.0 - first.0 > 60_000 {
+                rest = &rest[1..];
+                continue;
+            }
+            rest = after;
+            let three = [&first.1, &second.1, &third.1];
+            alerts.push(json!({
+                "account": first.1["account"],
+                "card": card,
+                "declined": 3,
+                "amount": three.iter().filter_map(|it| it["amount"].as_u64()).sum::<u64>(),
+                "from": first.1["at"],
+                "to": third.1["at"],
+                "payments": three.map(|it| &it["id"]),
+            }));
+        }
+    }
+    (alerts, damaged)
+}
+
+/// By the job of the example, but that it ends when it has read all there is, and that its topics are of this test alone.
+#[cfg(feature = "kafka")]
+#[test]
+fn cards_are_flagged_as_if_their_payments_had_come_in_order() {
+    let walk = Walk::begin(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let job = walk.path("examples/fraud/job.yaml");
+    let shipped = fs::read_to_string(&job).expect("it is there");
+    let accounts = events(&walk, &["accounts"]);
+    let payments = events(&walk, &["payments"]);
+    let (mut alerts, damaged) = flagged(&payments);
+    for alert in &mut alerts {
+        let known = |record: &&Record| record.key_text() == text(alert, "account");
+        let account = accounts.iter().find(known).map(Record::text);
+        let account: Value = account.map_or(Value::Null, |text| {
+            serde_json::from_str(&text).expect("it is JSON")
+        });
+        alert["owner"] = account["owner"].clone();
+        alert["email"] = account["email"].clone();
+    }
+    let strangers = alerts.iter().filter(|alert| alert["owner"].is_null());
+    assert!(alerts.len() > 15 && strangers.count() == 3, "both occur");
+    let alerts = sorted(alerts);
+
+    for parallelism in ["2", "3"] {
+        let broker = Broker::shared();
+        let topics = Topics::named(broker, "fraud");
+        for topic in ["payments", "accounts", "alerts", "rejects"] {
+            topics.create(topic, 4);
+        }
+        topics.produce("accounts", &accounts);
+        topics.produce("payments", &payments);
+        let own = shipped
+            .replace("job: fraud", &format!("job: {}job", topics.prefix()))
+            .replace("topic: ", &format!("topic: {}", topics.prefix()))
+            .replace("format: json}", "format: json, stop: latest}");
+        fs::write(&job, own).expect("it is ours");
+        let mut weir = walk.weir();
+        weir.env("KAFKA", broker.address())
+            .args(["run", "--no-progress", "--parallelism", parallelism])
+            .arg(&job);
+        let ran = weir.output().expect("weir runs");
+        let log = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{log}");
+        assert!(log.contains("late 0, skipped 0, "), "{log}");
+
+        let said = topics.read("alerts", Isolation::Committed);
+        let said = said
+            .iter()
+            .map(|record| serde_json::from_str(&record.text()));
+        let said: Result<Vec<Value>, _> = said.collect();
+        assert_eq!(sorted(said.expect("alerts are JSON")), alerts);
+        let as_it_came = |record: &Record| (record.key.clone(), record.value.clone());
+        let mut rejects: Vec<_> = topics
+            .read("rejects", Isolation::Committed)
+            .iter()
+            .map(as_it_came)
+            .collect();
+        rejects.sort();
+        let mut expected: Vec<_> = damaged.iter().map(|record| as_it_came(record)).collect();
+        expected.sort();
+        assert_eq!(rejects, expected);
+    }
 }

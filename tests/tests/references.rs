@@ -18,7 +18,7 @@ fn jobs() -> Vec<Node> {
         }
     }
     assert!(jobs.len() >= 8, "only {} jobs were found", jobs.len());
-    for example in ["flights", "payments", "sessions", "wordcount"] {
+    for example in ["flights", "fraud", "payments", "sessions", "wordcount"] {
         let path = root().join(format!("examples/{example}/job.yaml"));
         jobs.push(yaml::read(&fs::read_to_string(path).expect("it is there")));
     }

@@ -15,6 +15,7 @@ const FOLLOWED: &[&str] = &[
     "docs/writing-operators.md",
     "examples/README.md",
     "examples/flights/README.md",
+    "examples/fraud/README.md",
     "examples/payments/README.md",
     "examples/sessions/README.md",
     "examples/wordcount/README.md",
@@ -96,4 +97,9 @@ fn payments() {
 #[test]
 fn flights() {
     follow("examples/flights/README.md");
+}
+
+#[test]
+fn fraud() {
+    follow("examples/fraud/README.md");
 }
