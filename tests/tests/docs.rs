@@ -31,7 +31,7 @@ fn every_job_shown_is_valid() {
 fn arguments(line: &str) -> Option<Vec<&str>> {
     let command = line.strip_prefix("$ ").unwrap_or(line);
     let arguments = command.strip_prefix("weir ")?;
-    let ends = |word: &&str| !matches!(*word, "#" | "|" | "<" | ">" | "&&" | "&" | ";");
+    let ends = |word: &&str| !matches!(*word, "#" | "|" | "<" | ">" | "2>" | "&&" | "&" | ";");
     Some(arguments.split_whitespace().take_while(ends).collect())
 }
 

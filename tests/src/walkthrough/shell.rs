@@ -1,12 +1,13 @@
 //! A shell that does one command after the other, as a person's would.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::host::HANGS;
@@ -92,23 +93,31 @@ impl Shell {
     /// Does a command and waits for its end, or only starts it, if it ends in `&`.
     ///
     /// # Panics
-    /// It is no command, or ends the shell.
+    /// It is no command, ends the shell, or hangs.
     pub(super) fn run(&mut self, command: &str) -> Done {
         self.commands += 1;
         let file = |kind: &str| self.dir.join(format!("{:03}-{kind}", self.commands));
-        let (out, err) = (file("out"), file("err"));
-        // The status comes in a line of its own, by a way that the command does not have.
+        let (out, err, lock) = (file("out"), file("err"), file("lock"));
+        // The status comes in a line of its own, by a way that the command does not have. The lock is held by all that the command starts.
         self.tell(&format!(
-            "{{\n{command}\n}} </dev/null >'{}' 2>'{}'\necho $?\n",
+            "{{\nflock 8\n{command}\n}} </dev/null >'{}' 2>'{}' 8>'{}'\necho $?\n",
             out.display(),
-            err.display()
+            err.display(),
+            lock.display()
         ));
         let mut line = String::new();
         let read = self.stdout.read_line(&mut line);
-        match (read, line.trim_end().parse()) {
-            (Ok(_), Ok(status)) => Done { status, out, err },
-            _ => panic!("{command}: the shell has ended; {}", self.complaints()),
+        let Ok(status) = read.and_then(|_| line.trim_end().parse().map_err(io::Error::other))
+        else {
+            panic!("{command}: the shell has ended; {}", self.complaints());
+        };
+        if !command.ends_with('&') {
+            // `timeout` may be gone a moment before the process that it has killed.
+            let lock = File::open(&lock).expect("bash has made it");
+            let is_over = || flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+            assert!(within_time(is_over), "{command}: something of it runs on");
         }
+        Done { status, out, err }
     }
 
     /// Sets an environment variable for all commands to come.
@@ -193,14 +202,18 @@ mod tests {
         shell.run("sleep 1000 &");
         let pid: i32 = shell.run("echo $!").said().trim_end().parse().unwrap();
         // As when the test is killed: nobody kills the shell.
-        let (nobody, _) = std::io::pipe().map(|(r, w)| (w, r)).unwrap();
-        drop(std::mem::replace(
-            &mut shell.stdin,
-            ChildStdin::from(std::os::fd::OwnedFd::from(nobody)),
-        ));
+        let (_, nobody) = io::pipe().unwrap();
+        shell.stdin = ChildStdin::from(std::os::fd::OwnedFd::from(nobody));
         assert!(within_time(
             || !Path::new(&format!("/proc/{pid}/stat")).exists()
         ));
+    }
+
+    #[test]
+    fn a_command_is_over_when_all_of_it_is() {
+        let (_dir, mut shell) = shell();
+        let done = shell.run("sh -c '(sleep 0.5; echo late) & echo soon'");
+        assert_eq!(done.said(), "soon\nlate\n");
     }
 
     #[test]
