@@ -20,7 +20,12 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ),
     ("CheckpointSection", "savepoint_dir", "leave it out"),
     ("CheckpointSection", "savepoints", "leave it out"),
+    ("KafkaSource", "schema_registry", REGISTRY),
+    ("KafkaSink", "schema_registry", REGISTRY),
 ];
+
+/// Without a schema registry.
+const REGISTRY: &str = "values with a schema's id before them pass unchanged with `format: raw`, for an operator to decode";
 
 /// Values: the raw enumeration they would belong to, the value (or the key of its fields), and what to do without them.
 const VALUES: &[(&str, &str, &str)] = &[
@@ -36,6 +41,7 @@ const VALUES: &[(&str, &str, &str)] = &[
         "OAUTHBEARER",
         "use `SCRAM-SHA-512`, or `tls` with a certificate",
     ),
+    ("KafkaFormatName", "avro", REGISTRY),
 ];
 
 fn find(table: &[(&str, &str, &'static str)], owner: &str, name: &str) -> Option<&'static str> {
