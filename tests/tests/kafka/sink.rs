@@ -60,8 +60,15 @@ fn records_are_written_with_key_headers_and_topic() {
       compression: zstd
 "));
     let exit = scene.place.run();
-    exit.expect(0, &["at-least-once"]);
-    assert!(exit.log.contains("200"), "{}", exit.log);
+    let topics = format!(
+        "out: topic {}, {}",
+        scene.topics.name("a"),
+        scene.topics.name("b")
+    );
+    exit.expect(0, &["at-least-once", &topics]);
+    let committed = exit.log.split("committed: records ").skip(1);
+    let committed = committed.filter_map(|rest| rest.split(',').next()?.parse::<u64>().ok());
+    assert_eq!(committed.sum::<u64>(), 200, "{}", exit.log);
     let read = |topic| scene.topics.read(topic, Isolation::Committed);
     let mut partitions = std::collections::BTreeMap::new();
     let (even, odd) = (read("a"), read("b"));

@@ -126,9 +126,16 @@ pub(super) fn report(
 fn places(job: &Job) -> String {
     let mut text = String::new();
     for sink in &job.sinks {
-        if let SinkConnector::File { dir, .. } = &sink.connector {
-            let shown = dir.strip_prefix(&job.dir).unwrap_or(dir);
-            let _ = writeln!(text, "  {}: {}/part-*", sink.id, shown.display());
+        match &sink.connector {
+            SinkConnector::File { dir, .. } => {
+                let shown = dir.strip_prefix(&job.dir).unwrap_or(dir);
+                let _ = writeln!(text, "  {}: {}/part-*", sink.id, shown.display());
+            }
+            SinkConnector::Kafka(kafka) => {
+                let names = kafka.topic.names().join(", ");
+                let _ = writeln!(text, "  {}: topic {names}", sink.id);
+            }
+            SinkConnector::Stdout | SinkConnector::Blackhole => {}
         }
     }
     text
