@@ -131,6 +131,33 @@ fn a_broker_that_is_away_is_said_and_may_come_back() {
     );
 }
 
+/// Its supervisor is to start it again: nobody has to be woken when the brokers are back.
+#[test]
+fn a_running_job_whose_brokers_stay_away_ends_as_one_that_cannot_start() {
+    let Some(broker) = Broker::own(&Options::default()) else {
+        return;
+    };
+    let scene = Scene::on(&broker, "stay-away");
+    scene.topics.create("out", 1);
+    let text = generated("unbounded", ", rate: 100")
+        .replace("delivery: at-least-once\n", "")
+        .replace("interval: 200ms", "interval: 200ms, timeout: 2s")
+        + "restart: {strategy: fixed, delay: 100ms, give_up_after: 1}\n";
+    scene.write_job(&text);
+    let mut process = scene.place.start(&Start::default());
+    assert!(process.says("committed", 2, HANGS), "{}", process.log());
+    broker.kill();
+    let said = [
+        "error[W0901]: sink `out`",
+        "1 restarts in a row did not help",
+        "(exit 75)",
+    ];
+    process.end().expect(75, &said);
+    broker.restart();
+    process = scene.place.start(&Start::default());
+    assert!(process.says("resumed at", 1, HANGS), "{}", process.log());
+}
+
 #[test]
 fn a_transaction_timeout_above_the_brokers_maximum_is_refused_with_both() {
     let options = Options::default().longest_transaction(Duration::from_secs(300));

@@ -29,6 +29,15 @@ impl Failure {
         }
     }
 
+    /// The same, of something that a start would have been refused for. If it does not come back in time, whoever supervises the
+    /// process is to start it again later, as after such a refusal.
+    pub(super) fn unavailable(problems: Vec<Diagnostic>) -> Failure {
+        Failure {
+            code: ExitCode::DependencyUnavailable,
+            ..Failure::passing(problems)
+        }
+    }
+
     /// A thread could not be started, a snapshot could not be stored.
     pub(super) fn of_system(what: &str) -> Failure {
         Failure::passing(vec![Diagnostic::error("W0304", what)])

@@ -291,7 +291,7 @@ fn on_display(
         let failure = match begun {
             // At the first start whoever started it should know at once; later it may come back.
             Err(refused) if refused.code == ExitCode::DependencyUnavailable && attempts > 1 => {
-                Failure::passing(refused.problems)
+                Failure::unavailable(refused.problems)
             }
             Err(refused) => return Err(refused),
             Ok(Begun::Finished(report)) => return Ok(report),
