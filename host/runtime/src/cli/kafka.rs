@@ -7,7 +7,7 @@ use super::{args, load, print, refuse};
 use crate::checkpoint::Ownership;
 use crate::diagnostic::{Diagnostic, ExitCode};
 use crate::job::model::{Job, KafkaConnection, KafkaSink, SinkConnector};
-use crate::kafka;
+use crate::kafka::{self, acls};
 use crate::run::{Guarantee, Refused};
 use crate::{log, start};
 
@@ -40,19 +40,27 @@ fn cleared(job: &Job, args: &args::KafkaClear) -> Result<String, Refused> {
         .map(|dir| dir.as_path())
         .collect();
     let _ownership = Ownership::take(&there, job.name.as_str())?;
-    let ids = kafka::clear(&sink.connection, prefix, PATIENCE).map_err(|error| Refused {
-        problems: vec![
-            Diagnostic::error_of(error.code(), &error.to_string()).note(format!(
-                "what `{prefix}-0` and `{prefix}-1` have open is as it was, if anything"
-            )),
-        ],
+    let ids = kafka::clear(&sink.connection, prefix, PATIENCE)
+        .map_err(|error| not_cleared(sink, prefix, &error))?;
+    Ok(report(&sink.connection, &ids))
+}
+
+fn not_cleared(sink: &KafkaSink, prefix: &str, error: &kafka::Error) -> Refused {
+    let mut what = error.to_string();
+    if matches!(error, kafka::Error::Refused { .. }) {
+        what.push_str(&acls::note(&acls::of_sink(sink, true)));
+    }
+    let problem = Diagnostic::error_of(error.code(), &what).note(format!(
+        "what `{prefix}-0` and `{prefix}-1` have open is as it was, if anything"
+    ));
+    Refused {
+        problems: vec![problem],
         code: if error.may_pass() {
             ExitCode::DependencyUnavailable
         } else {
             ExitCode::StartRefused
         },
-    })?;
-    Ok(report(&sink.connection, &ids))
+    }
 }
 
 /// A sink by which to reach the cluster: one whose output is in transactions, unless other ids are named.
