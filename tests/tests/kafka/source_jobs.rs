@@ -195,3 +195,39 @@ fn brokers_that_are_away_are_waited_for_and_a_stop_does_not() {
         begun.elapsed()
     );
 }
+
+#[test]
+fn how_far_it_is_behind_is_said_until_it_is_not() {
+    let scene = Scene::new("behind");
+    scene.topics.create("t", 2);
+    let all = [records(0, 0..300), records(1, 0..300)].concat();
+    scene.topics.produce("t", &all);
+    scene.write_job(
+        "version: 1
+job: <job>
+parallelism: 2
+checkpoint: {interval: 100ms}
+sources:
+  in: {kafka: {brokers: '<brokers>', topic: <t>}, rate: 150}
+sinks:
+  out: {input: in, blackhole: {}}
+",
+    );
+    let mut process = scene.place.start(&Start::default());
+    let job = scene.place.job().display().to_string();
+    let begun = Instant::now();
+    let mut seen = Vec::new();
+    while seen.last() != Some(&0) {
+        assert!(process.is_running(), "it ended:\n{}", process.log());
+        assert!(begun.elapsed() < HANGS, "behind by {seen:?}");
+        process.within(Duration::from_millis(100));
+        let status = scene.place.weir(&["status", &job]).text();
+        let behind = status.lines().find_map(|line| {
+            line.strip_prefix("  source in: ")?
+                .strip_suffix(" records behind")
+        });
+        seen.extend(behind.and_then(|number| number.parse::<u64>().ok()));
+    }
+    assert!(seen[0] > 0 && seen[0] < 600, "{seen:?}");
+    assert!(seen.is_sorted_by(|a, b| a >= b), "{seen:?}");
+}

@@ -1,5 +1,6 @@
 //! `weir status` for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -211,6 +212,15 @@ fn sources(text: &mut String, status: &Status) {
         } else {
             writeln!(text, ", {} records left", grouped(left))
         };
+    }
+    let mut behind: BTreeMap<&str, u64> = BTreeMap::new();
+    for node in status.tasks.iter().flat_map(|task| &task.nodes) {
+        if let Some(lag) = node.lag_records.filter(|_| node.source.is_none()) {
+            *behind.entry(&node.id).or_default() += lag;
+        }
+    }
+    for (id, lag) in behind {
+        let _ = writeln!(text, "  source {id}: {} records behind", grouped(lag));
     }
 }
 

@@ -366,8 +366,10 @@ fn sources(page: &mut Page<'_>, status: &Status) {
         ),
     ] {
         page.nodes((name, "gauge", help), status, |node| {
-            let source = node.source.as_ref().filter(|source| source.unit == unit)?;
-            Some(source.of.saturating_sub(source.read) as f64)
+            let source = node.source.as_ref().filter(|source| source.unit == unit);
+            let left = source.map(|source| source.of.saturating_sub(source.read));
+            let behind = node.lag_records.filter(|_| unit == "records");
+            left.or(behind).map(|lag| lag as f64)
         });
     }
     page.nodes(
@@ -430,6 +432,7 @@ mod tests {
             watermark_lag_seconds: Some(2.5),
             operator: None,
             source: None,
+            lag_records: None,
         };
         let task = |name: &str, nodes: Vec<Node>| Task {
             name: name.to_owned(),
@@ -456,6 +459,7 @@ mod tests {
             of: 100,
             files: Some((1, 3)),
         });
+        source.lag_records = Some(12);
         let mut operator = node("daily", "operator");
         operator.operator = Some(Operator {
             calls: 4,
@@ -506,6 +510,7 @@ mod tests {
             "weir_operator_call_seconds_sum{job=\"flight-delays\",operator=\"daily\",subtask=\"1\"} 0.125",
             "weir_guest_memory_limit_bytes{job=\"flight-delays\",operator=\"daily\",subtask=\"1\"} 536870912",
             "weir_source_lag_bytes{job=\"flight-delays\",operator=\"flights\",subtask=\"1\"} 70",
+            "weir_source_lag_records{job=\"flight-delays\",operator=\"flights\",subtask=\"1\"} 12",
             "weir_source_files_left{job=\"flight-delays\",operator=\"flights\",subtask=\"1\"} 2",
             "weir_watermark_lag_seconds{job=\"flight-delays\",operator=\"out\",subtask=\"1\"} 2.5",
         ] {

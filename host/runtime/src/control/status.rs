@@ -190,8 +190,10 @@ pub struct Node {
     pub watermark_lag_seconds: Option<f64>,
     /// What an operator has.
     pub operator: Option<Operator>,
-    /// How far a source has read.
+    /// How far a source has read, of input that has an end.
     pub source: Option<Source>,
+    /// How many records a source is behind the newest, as far as is known.
+    pub lag_records: Option<u64>,
 }
 
 /// What an operator's subtask has and spends.
@@ -385,6 +387,7 @@ fn node(task: &TaskMeter, meter: &NodeMeter, in_rate: f64, out_rate: f64) -> Nod
     let watermark = (watermark != NO_TIME && watermark != END_OF_TIME).then_some(watermark);
     let lag = |watermark| clock::wall_millis().saturating_sub(watermark) as f64 / 1000.0;
     let sink = meter.kind == Kind::Sink;
+    let reading = (meter.kind == Kind::Source).then(|| task.share.get());
     Node {
         id: meter.id.clone(),
         kind: match meter.kind {
@@ -428,21 +431,20 @@ fn node(task: &TaskMeter, meter: &NodeMeter, in_rate: f64, out_rate: f64) -> Nod
                 timers: state.timers,
             }
         }),
-        source: (meter.kind == Kind::Source)
-            .then(|| task.share.get())
-            .and_then(|reading| {
-                let (read, of) = reading.share?;
-                Some(Source {
-                    unit: if reading.files.is_some() {
-                        "bytes"
-                    } else {
-                        "records"
-                    }
-                    .to_owned(),
-                    read,
-                    of,
-                    files: reading.files,
-                })
-            }),
+        source: reading.and_then(|reading| {
+            let (read, of) = reading.share?;
+            Some(Source {
+                unit: if reading.files.is_some() {
+                    "bytes"
+                } else {
+                    "records"
+                }
+                .to_owned(),
+                read,
+                of,
+                files: reading.files,
+            })
+        }),
+        lag_records: reading.and_then(|reading| reading.lag),
     }
 }

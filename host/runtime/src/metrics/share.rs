@@ -9,6 +9,8 @@ pub struct Reading {
     pub share: Option<(u64, u64)>,
     /// Files read to their end, and files in all; `None` for a source that has none.
     pub files: Option<(u64, u64)>,
+    /// Records between what was read and the end as far as is known; `None` where it is not.
+    pub lag: Option<u64>,
 }
 
 /// The last [`Reading`] of a source subtask.

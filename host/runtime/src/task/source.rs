@@ -467,6 +467,7 @@ impl SourceTask {
         self.share.set(Reading {
             share: self.reader.share(),
             files: self.reader.files(),
+            lag: self.reader.lag(),
         });
     }
 
@@ -490,6 +491,7 @@ impl SourceTask {
         if !self.is_idle && (at_once || lasts) {
             self.send_watermark()?;
             self.is_idle = true;
+            self.report();
             self.outlets.control(&Element::Idle)?;
             self.chain.idle()?;
         }
