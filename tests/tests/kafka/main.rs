@@ -1,10 +1,16 @@
 //! Kafka in and out, against a real broker: each module is named by what it proves.
 #![cfg(feature = "kafka")]
 
+mod beyond_timeouts;
 mod broker;
+mod cases;
 mod clear;
+mod copying;
 mod fixture;
+mod hands;
+mod permissions;
 mod producers;
+mod proofs;
 mod proxy;
 mod reading;
 mod security;

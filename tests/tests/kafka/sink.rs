@@ -10,6 +10,7 @@ use weir_tests::host::HANGS;
 use weir_tests::kafka::{Broker, Isolation, Options, Record};
 use weir_tests::place::Start;
 
+use crate::copying::Copying;
 use crate::fixture::Scene;
 
 /// A job that reads `in/*.jsonl`, with what follows of its sinks. `<job>` and the like are the test's own.
@@ -361,17 +362,24 @@ fn a_stop_while_the_broker_is_down_ends_in_time() {
     let scene = Scene::on(&broker, "down");
     scene.topics.create("out", 1);
     scene.write_job(&generated("100000000", ", rate: 1000"));
-    let mut process = scene.place.start(&Start::default());
-    assert!(process.says("committed", 1, HANGS));
+    let mut at_least_once = scene.place.start(&Start::default());
+    let job = Copying::on(&broker, "down-exactly-once");
+    let exactly_once = job.running();
+    assert!(at_least_once.says("committed", 1, HANGS));
     broker.kill();
     std::thread::sleep(Duration::from_millis(500));
     let began = Instant::now();
-    process.signal(Signal::TERM);
-    let exit = process.end();
-    // 25 s for a last checkpoint; container runtimes kill after 30.
-    let took = began.elapsed();
-    assert!(took < Duration::from_secs(29), "{took:?}: {}", exit.log);
-    exit.expect(6, &[]);
+    let mut both = [at_least_once, exactly_once];
+    for process in &mut both {
+        process.signal(Signal::TERM);
+    }
+    for mut process in both {
+        let exit = process.end();
+        // 25 s for a last checkpoint; container runtimes kill after 30.
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(29), "{took:?}: {}", exit.log);
+        exit.expect(6, &[]);
+    }
 }
 
 #[test]
