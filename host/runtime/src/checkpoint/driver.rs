@@ -462,9 +462,10 @@ impl Driver {
     pub fn commit(&mut self, n: u64, digest: Digest) -> Event {
         let attempt = self.attempt();
         let slot = self.log.commit(self.commit_of(n, digest), self.retain);
+        let location = self.storage.location();
         let unclear = |why: String| Event::CommitFailed {
             n,
-            why: format!("slot {}: {why}", slot.index),
+            why: format!("slot {} in {location}: {why}", slot.index),
         };
         let key = Key::slot(slot.index);
         let there = match self.storage.create(&key, &slot.encode()) {
