@@ -127,6 +127,7 @@ fn records_read_ahead_do_not_hide_that_brokers_are_away() {
     scene.write_job(
         "version: 1
 job: <job>
+parallelism: 1
 checkpoint: {dir: checkpoints, interval: 30ms}
 sources:
   in: {kafka: {brokers: '<brokers>', topic: <t>, format: json}, rate: 50}
@@ -143,7 +144,7 @@ sinks:
     // They were read before, and go on coming.
     wait(&scene, &mut process, before + 10);
     let log = process.log();
-    assert!(!log.contains("reads again"), "{log}");
+    assert!(!log.contains("`in`: reads again"), "{log}");
     let warned = log.matches("cannot read just now").count();
     assert_eq!(warned, 1, "{log}");
     process.kill();
