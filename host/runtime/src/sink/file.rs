@@ -249,38 +249,30 @@ impl FileSink {
 
     fn begin(&mut self) -> Result<Part, Error> {
         self.begun_since += 1;
-        loop {
-            self.begun += 1;
-            let staged = parts::staged_name(&self.author, self.begun, &self.kind);
-            let path = self.dir.join(&staged);
-            match (self.create)(&path) {
-                Ok(file) => {
-                    self.names_unsynced = true;
-                    let mut encoder = Encoder::new(self.kind.compression);
-                    if let Some(rows) = &self.rows {
-                        let mut header = Vec::new();
-                        rows.header(&mut header);
-                        encoder
-                            .push(&header)
-                            .map_err(|cause| cannot_write(&self.sink, &path, cause))?;
-                    }
-                    return Ok(Part {
-                        staged,
-                        name: parts::final_name(&self.author, self.begun_since, &self.kind),
-                        file,
-                        encoder,
-                        records: 0,
-                        bytes: 0,
-                        is_synced: true,
-                        began: clock::now(),
-                        promised: false,
-                    });
-                }
-                // A part that recovery took over for this attempt. It has been promised.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(cannot_write(&self.sink, &path, error)),
-            }
+        self.begun += 1;
+        let staged = parts::staged_name(&self.author, self.begun, &self.kind);
+        let path = self.dir.join(&staged);
+        let file = (self.create)(&path).map_err(|cause| cannot_write(&self.sink, &path, cause))?;
+        self.names_unsynced = true;
+        let mut encoder = Encoder::new(self.kind.compression);
+        if let Some(rows) = &self.rows {
+            let mut header = Vec::new();
+            rows.header(&mut header);
+            encoder
+                .push(&header)
+                .map_err(|cause| cannot_write(&self.sink, &path, cause))?;
         }
+        Ok(Part {
+            staged,
+            name: parts::final_name(&self.author, self.begun_since, &self.kind),
+            file,
+            encoder,
+            records: 0,
+            bytes: 0,
+            is_synced: true,
+            began: clock::now(),
+            promised: false,
+        })
     }
 
     /// The part as it is, all of it on the disk.

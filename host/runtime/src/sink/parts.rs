@@ -139,6 +139,16 @@ pub fn adopt(open: &[StagedPart], attempt: u64) -> Result<Adoption, Error> {
     Ok(Ok(adopted))
 }
 
+/// The end of a staged name, subtask, number and extension, with a zero more before the number than [`staged_name`] ever writes. Once what was
+/// taken over is published its staged name is free, and as long as it may have to be published again none of the attempt's own parts must
+/// have that name.
+fn numbered_apart(end: &str) -> String {
+    let (subtask, number) = end
+        .rsplit_once('-')
+        .expect("a staged name was found to have a number");
+    format!("{subtask}-0{number}")
+}
+
 fn adopt_one(part: &StagedPart, attempt: u64) -> Result<Option<StagedPart>, Error> {
     let from = part.dir.join(&part.staged);
     let Some(Staged::Part(before, _, after)) = parse_staged(&part.staged) else {
@@ -147,7 +157,7 @@ fn adopt_one(part: &StagedPart, attempt: u64) -> Result<Option<StagedPart>, Erro
             part.sink, part.staged
         )));
     };
-    let staged = format!(".part-{before}{attempt}{after}");
+    let staged = format!(".part-{before}{attempt}{}", numbered_apart(after));
     let to = part.dir.join(&staged);
     let file = match File::open(&from) {
         Ok(file) => file,

@@ -143,6 +143,25 @@ fn a_part_that_recovery_took_over_for_the_attempt_is_never_touched() {
 }
 
 #[test]
+fn no_part_gets_the_name_of_one_that_was_taken_over_and_published() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut before = rolling(dir.path(), SinkFormat::Raw, NEVER);
+    before.author.attempt = 2;
+    before.write(&lines(&["a"])).unwrap();
+    let open = before.prepare(1, false).unwrap().open.unwrap();
+    let taken = parts::adopt(&[open], 3).unwrap().unwrap();
+    // It is committed before the subtask has anything to write.
+    parts::publish(&taken).unwrap();
+    let mut after = rolling(dir.path(), SinkFormat::Raw, NEVER);
+    after.write(&lines(&["b"])).unwrap();
+    let open = after.prepare(3, false).unwrap().open.unwrap();
+    // Killed before it was noted that it is published, so the next attempt publishes it again.
+    parts::publish(&taken).unwrap();
+    assert_eq!(content(dir.path(), &taken[0].name), "a\n");
+    assert_eq!(content(dir.path(), &open.staged), "b\n");
+}
+
+#[test]
 fn a_part_goes_on_over_checkpoints_and_each_finds_all_of_it_so_far_on_the_disk() {
     let dir = tempfile::tempdir().unwrap();
     let mut sink = rolling(dir.path(), SinkFormat::Raw, NEVER);
@@ -309,7 +328,7 @@ fn a_writer_that_wakes_up_late_does_not_reach_what_was_taken_over() {
     let taken = parts::adopt(std::slice::from_ref(&open), 4)
         .unwrap()
         .unwrap();
-    assert_eq!(taken[0].staged, ".part-7c1e0000-4-001-000001.txt");
+    assert_eq!(taken[0].staged, ".part-7c1e0000-4-001-0000001.txt");
     assert_eq!(content(dir.path(), &taken[0].staged), "committed\n");
     old.write(&lines(&["awake again"])).unwrap();
     old.prepare(3, false).unwrap();

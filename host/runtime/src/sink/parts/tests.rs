@@ -180,7 +180,7 @@ fn what_is_committed_of_an_open_part_is_copied_and_the_original_stays() {
     };
     let taken = adopt(std::slice::from_ref(&open), 12).unwrap().unwrap();
     let expected = StagedPart {
-        staged: ".part-7c1e0000-12-001-000007.txt".to_owned(),
+        staged: ".part-7c1e0000-12-001-0000007.txt".to_owned(),
         ..open.clone()
     };
     assert_eq!(taken, std::slice::from_ref(&expected));
