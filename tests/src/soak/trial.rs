@@ -146,17 +146,15 @@ impl<'a> Trial<'a> {
             self.kill_at(point, 1)?;
         }
         // From here on there is something to restore.
-        let start = self.parallelism();
-        let mut process = self.place.start(&start);
-        running(&mut process)?;
-        // Several checkpoints, so that several sinks have parts open.
-        process.says(COMMITTED, 4, HANGS);
-        let exit = process.kill();
-        self.judge(&exit)?;
+        self.runs_for_a_while()?;
         for passing in 1..=passings {
             for point in all().filter(|point| !FIRST.contains(point) && !LAST.contains(point)) {
                 if passing > 1 && ONCE.contains(&point) {
                     continue;
+                }
+                if point == "mid-adoption" {
+                    // It is passed between two parts.
+                    self.runs_for_a_while()?;
                 }
                 if point == "after-resolve" {
                     // It is passed if there is something that only Kafka knows: the first transaction is the claim, the second a checkpoint.
@@ -175,6 +173,15 @@ impl<'a> Trial<'a> {
         }
         self.kill_at(LAST[1], 1)?;
         self.finish()
+    }
+
+    /// Killed when it has taken several checkpoints with several subtasks, so that there are several open parts.
+    fn runs_for_a_while(&mut self) -> Result<(), String> {
+        let mut process = self.place.start(&Start::at(4));
+        running(&mut process)?;
+        process.says(COMMITTED, 5, HANGS);
+        let exit = process.kill();
+        self.judge(&exit).map(|_| ())
     }
 
     fn kill_at(&mut self, point: &'static str, passing: u32) -> Result<Fate, String> {
