@@ -33,21 +33,23 @@
 //! succeeds only on the very log that was read. `job.json` is written before the first slot and the first manifest, so it is read
 //! after them: if it is missing then, it was missing before.
 
+mod establish;
 mod judge;
+mod step;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use super::commit_point::{self, CommitPoint, KafkaPoint, Marker, MarkerFound, Settled};
-use super::log::{Commit, Log, Slot};
-use super::manifest::{Header, Identity, Lineage, Manifest, ManifestId};
-use super::outputs::{Adoption, PartFound};
+use super::log;
+use super::log::{Commit, Log};
+use super::manifest::{Identity, Lineage, Manifest};
+use super::outputs::PartFound;
 use super::refusal::Refusal;
-use super::snapshot::{Digest, StoredFile};
-use super::witness::{self, Witness};
-use super::{log, manifest};
+use super::witness::Witness;
 use crate::sink::StagedPart;
+
+pub use step::{Answer, Outcome, Owner, Seen, Step};
 
 /// How often an observation is begun again because the log moved. A running host moves it once an interval, an observation
 /// takes milliseconds; more than this means that something else is wrong.
@@ -75,173 +77,6 @@ pub struct Setup {
     pub after: Option<u64>,
     /// Where checkpoint storage is, for messages.
     pub storage: String,
-}
-
-/// Whose checkpoint storage this is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// `job.json` is not there.
-    Nobody,
-    /// A job.
-    Job(String),
-    /// It cannot be understood.
-    Unusable(String),
-}
-
-/// A manifest as found.
-#[derive(Clone)]
-pub struct Seen {
-    /// Its name.
-    pub id: ManifestId,
-    /// Its contents and digest.
-    pub contents: Result<(Manifest, Digest), manifest::Defect>,
-}
-
-/// Name and digest only: the contents may be large.
-impl fmt::Debug for Seen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.contents {
-            Ok((_, digest)) => write!(f, "{} {digest}", self.id),
-            Err(defect) => write!(f, "{} {defect:?}", self.id),
-        }
-    }
-}
-
-/// What to do next.
-#[derive(Clone, Debug)]
-pub enum Step {
-    /// Read the log: [`Answer::Log`].
-    ReadLog,
-    /// Read all manifests: [`Answer::Manifests`]. One that vanishes in between is left out.
-    ReadManifests,
-    /// Read `job.json`: [`Answer::Owner`].
-    ReadOwner,
-    /// Read the witnesses in these directories: [`Answer::Witnesses`].
-    ReadWitnesses(Vec<PathBuf>),
-    /// Ask for lengths of state files, whereabouts of staged parts and lengths of open ones: [`Answer::Looked`].
-    Look {
-        /// State files.
-        files: Vec<StoredFile>,
-        /// Parts that may not be published yet.
-        parts: Vec<StagedPart>,
-        /// Parts that were open.
-        open: Vec<StagedPart>,
-    },
-    /// Create `job.json` for this job if nobody has one: [`Answer::Done`].
-    Own,
-    /// Create this slot: [`Answer::Done`] or [`Answer::Taken`].
-    Claim(Slot),
-    /// Say which is the highest slot: [`Answer::Highest`].
-    CheckTail,
-    /// Look at the marker at this place, without waiting for transactions that are open: [`Answer::Markers`].
-    Peek(KafkaPoint),
-    /// End what earlier attempts may have open at these places, so that nothing of theirs can be committed any more: [`Answer::Done`] or
-    /// [`Answer::Fenced`].
-    Fence(Vec<KafkaPoint>),
-    /// Read the markers at these places: [`Answer::Markers`].
-    ReadMarkers(Vec<KafkaPoint>),
-    /// Create this slot, which tells the log what a marker knows: [`Answer::Done`] or [`Answer::Taken`].
-    Resolve(Slot),
-    /// Commit this marker: [`Answer::Done`] or [`Answer::Fenced`].
-    WriteMarker(Marker),
-    /// List manifests by name: [`Answer::Ids`].
-    ListManifests,
-    /// Delete these: [`Answer::Done`].
-    DeleteManifests(Vec<ManifestId>),
-    /// Create this manifest: [`Answer::Stored`].
-    StoreManifest(Box<Manifest>),
-    /// Create this slot, which starts a lineage: [`Answer::Done`] or [`Answer::Taken`].
-    CommitMarker(Slot),
-    /// Make these parts visible: [`Answer::Done`].
-    Publish(Vec<StagedPart>),
-    /// Remove what attempts below `attempt` left unfinished in checkpoint storage, and staged in `dirs` except `keep`:
-    /// [`Answer::Done`].
-    Sweep {
-        /// Output directories.
-        dirs: Vec<PathBuf>,
-        /// What stays.
-        keep: Vec<StagedPart>,
-        /// This attempt.
-        attempt: u64,
-    },
-    /// Take over these open parts for `attempt`: [`Answer::Adopted`].
-    Adopt {
-        /// The parts, as far as they are committed.
-        open: Vec<StagedPart>,
-        /// This attempt.
-        attempt: u64,
-    },
-    /// Write this witness into all `dirs`: [`Answer::Done`] or [`Answer::TakenOver`].
-    WriteWitnesses {
-        /// Output directories.
-        dirs: Vec<PathBuf>,
-        /// The witness.
-        witness: Witness,
-    },
-    /// The end: go on from here.
-    Done(Box<Outcome>),
-    /// The end: stop. Taken out with [`Recovery::into_refusal`].
-    Refuse,
-}
-
-/// What came of a step.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// Of [`Step::ReadOwner`].
-    Owner(Owner),
-    /// Of [`Step::ReadLog`].
-    Log(Result<Log, log::Defect>),
-    /// Of [`Step::ReadManifests`].
-    Manifests(Vec<Seen>),
-    /// Of [`Step::ReadWitnesses`]; the inner error says what is wrong with one.
-    Witnesses(BTreeMap<PathBuf, Option<Result<Witness, String>>>),
-    /// Of [`Step::Look`], in the order asked; `None` where a file is missing.
-    Looked {
-        /// Lengths.
-        files: Vec<Option<u64>>,
-        /// Whereabouts.
-        parts: Vec<PartFound>,
-        /// Lengths; `None` where a part is missing.
-        open: Vec<Option<u64>>,
-    },
-    /// Of [`Step::Adopt`].
-    Adopted(Adoption),
-    /// It is done.
-    Done,
-    /// Something was there already.
-    Taken,
-    /// Of [`Step::CheckTail`]; `None` if there is no slot.
-    Highest(Option<u64>),
-    /// Of [`Step::Peek`] and [`Step::ReadMarkers`], one a place.
-    Markers(Vec<MarkerFound>),
-    /// Another instance of our producers has begun.
-    Fenced,
-    /// Of [`Step::ListManifests`].
-    Ids(Vec<ManifestId>),
-    /// Of [`Step::StoreManifest`].
-    Stored(Digest),
-    /// A newer attempt's witness is there.
-    TakenOver {
-        /// The attempt.
-        by: u64,
-    },
-}
-
-/// Where the job goes on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
-    /// This attempt. For a finished job that needed nothing: the newest one seen.
-    pub attempt: u64,
-    /// The history that goes on.
-    pub lineage: Lineage,
-    /// The first number that was never used.
-    pub next_n: u64,
-    /// What to restore; `None` if the job starts from the beginning of its inputs.
-    pub manifest: Option<Manifest>,
-    /// Whether the job finished before, so that nothing is to be done.
-    pub finished: bool,
-    /// Committed output that is still to be made visible, with this attempt's first checkpoint: what was taken over of open parts.
-    pub carried: Vec<StagedPart>,
 }
 
 /// What was seen before the claim.
@@ -728,138 +563,5 @@ impl Recovery {
             }
             _ => self.established(),
         }
-    }
-
-    /// Nothing of any earlier attempt can be committed any more, and what was is known.
-    fn established(&mut self) -> Step {
-        let Some(Plan::Fresh { replaces }) = &self.plan else {
-            return Step::ListManifests;
-        };
-        let header = Header {
-            lineage: self.setup.lineage.clone(),
-            id: ManifestId {
-                n: 0,
-                attempt: self.attempt,
-            },
-            parent: None,
-            finished: false,
-            last: false,
-        };
-        let mut manifest = Manifest::assemble(&self.setup.identity, header, [], Vec::new());
-        manifest.replaces.clone_from(replaces);
-        Step::StoreManifest(Box::new(manifest))
-    }
-
-    fn begin_lineage(&mut self, commit: Commit) -> Step {
-        Step::CommitMarker(self.own_log().commit(commit, u32::MAX))
-    }
-
-    /// Manifests of checkpoints that were not committed and never will be. Only of older attempts: this one may have been replaced
-    /// without knowing it, and a newer one's manifest may be about to be committed.
-    fn never_happened(&self, ids: Vec<ManifestId>) -> Vec<ManifestId> {
-        let restored = self.manifest().map_or(0, |manifest| manifest.n);
-        ids.into_iter()
-            .filter(|id| id.n > restored && id.attempt < self.attempt)
-            .collect()
-    }
-
-    fn manifest(&self) -> Option<&Manifest> {
-        match &self.plan {
-            Some(Plan::Resume { manifest, .. }) => Some(manifest),
-            _ => None,
-        }
-    }
-
-    /// Parts in directories whose witness is behind. Where it is not, they were published, and readers may have taken them away.
-    fn unpublished(&self) -> Vec<StagedPart> {
-        match &self.plan {
-            Some(Plan::Resume { manifest, behind }) => judge::parts_in(manifest, behind),
-            _ => Vec::new(),
-        }
-    }
-
-    fn sweep(&self) -> Step {
-        let keep = self.manifest().map_or(Vec::new(), |manifest| {
-            [&manifest.staged[..], &manifest.open].concat()
-        });
-        Step::Sweep {
-            dirs: judge::dirs(&self.setup.identity, self.manifest()),
-            keep,
-            attempt: self.attempt,
-        }
-    }
-
-    /// What was committed of open parts is complete with that: nobody goes on with them.
-    fn adopt(&self) -> Step {
-        let open = self.manifest().map_or(&[][..], |manifest| &manifest.open);
-        if open.is_empty() {
-            return self.bear_witness();
-        }
-        Step::Adopt {
-            open: open.to_vec(),
-            attempt: self.attempt,
-        }
-    }
-
-    /// Says beside the output that something becomes visible, before it does.
-    fn announce(&self) -> Step {
-        let mut dirs: Vec<PathBuf> = Vec::new();
-        for part in self.unpublished() {
-            if !dirs.contains(&part.dir) {
-                dirs.push(part.dir);
-            }
-        }
-        if dirs.is_empty() {
-            return self.sweep();
-        }
-        Step::WriteWitnesses {
-            dirs,
-            witness: self.witness(false),
-        }
-    }
-
-    fn witness(&self, complete: bool) -> Witness {
-        let manifest = self.manifest();
-        let lineage = manifest.map_or(&self.setup.lineage, |manifest| &manifest.lineage);
-        Witness {
-            format: witness::FORMAT,
-            job: self.setup.identity.job.clone(),
-            lineage: lineage.clone(),
-            n: manifest.map_or(0, |manifest| manifest.n),
-            complete,
-            attempt: self.attempt,
-        }
-    }
-
-    fn bear_witness(&self) -> Step {
-        let mut dirs = judge::dirs(&self.setup.identity, None);
-        if let Some(Plan::Resume { behind, .. }) = &self.plan {
-            for dir in behind {
-                if !dirs.contains(dir) {
-                    dirs.push(dir.clone());
-                }
-            }
-        }
-        Step::WriteWitnesses {
-            dirs,
-            witness: self.witness(true),
-        }
-    }
-
-    fn done(&mut self) -> Step {
-        let (lineage, manifest) = match self.plan.take() {
-            Some(Plan::Resume { manifest, .. }) => (manifest.lineage.clone(), Some(*manifest)),
-            _ => (self.setup.lineage.clone(), None),
-        };
-        let finished = manifest.as_ref().is_some_and(|manifest| manifest.finished);
-        Step::Done(Box::new(Outcome {
-            attempt: self.attempt,
-            lineage,
-            next_n: self.next_n,
-            // Number 0 only says that the lineage began: nothing was read, nothing is to be restored.
-            manifest: manifest.filter(|manifest| manifest.n > 0),
-            finished,
-            carried: std::mem::take(&mut self.carried),
-        }))
     }
 }

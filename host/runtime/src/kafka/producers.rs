@@ -11,28 +11,31 @@
 //! how [`Producer::transactional`] begins. librdkafka itself asks again when a connection is lost, says yes in the end, and reports no
 //! error; what it does say of each answer is in its debug log of transactions, so that is listened to.
 
+mod failure;
 mod heard;
+mod reports;
+mod sender;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use rdkafka::ClientContext;
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{DeliveryResult, Message, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
+use rdkafka::error::KafkaError;
+use rdkafka::producer::{BaseProducer, Producer as _};
 
-use super::error::is_unauthorized;
 use super::{Context, Error, client};
 use crate::cancel::Cancel;
 use crate::clock;
 use crate::job::model::{KafkaCompression, KafkaConnection};
-use crate::metrics::{Waiting, Waits};
-use heard::{Cause, Heard};
+use failure::{Circumstances, fences, judge};
+use reports::{Deliveries, Reports};
+
+pub use failure::{CommitError, Failure};
+pub use sender::{Record, Sender};
 
 /// How long a record waits for company before it is sent.
 const LINGER: Duration = Duration::from_millis(5);
@@ -55,18 +58,6 @@ const INIT_SLICE: Duration = Duration::from_millis(500);
 /// How long the thread that serves events looks at a time: how long it takes to end.
 const SERVE: Duration = Duration::from_millis(50);
 
-/// How long a sender sleeps before it tries a full queue again. The queue holds far more than is sent in this time.
-const FULL_QUEUE_WAIT: Duration = Duration::from_millis(1);
-
-/// How often somebody who waits for deliveries looks whether waiting has become pointless.
-const SETTLE_WAIT: Duration = Duration::from_millis(20);
-
-/// The log of a commit comes by the producer's thread, as a rule at once. Without it no commit is a clean one.
-const HEAR_WAIT: Duration = Duration::from_secs(1);
-
-/// Nobody waits.
-const NOBODY: u64 = u64::MAX;
-
 /// Settings of a producer beside its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProducerSettings {
@@ -88,255 +79,6 @@ pub fn queue_bytes(memory: u64, producers: usize) -> u64 {
     const LEAST: u64 = 2 << 20;
     const MOST: u64 = 256 << 20;
     (memory / 32 / producers.max(1) as u64).clamp(LEAST, MOST)
-}
-
-/// A record to send.
-#[derive(Debug)]
-pub struct Record<'a> {
-    /// The topic.
-    pub topic: &'a str,
-    /// The partition; `None`: by the key as the Java client does, any for a null key.
-    pub partition: Option<i32>,
-    /// The key. Null and empty are different.
-    pub key: Option<&'a [u8]>,
-    /// The value. Null and empty are different.
-    pub value: Option<&'a [u8]>,
-    /// Milliseconds since the epoch, above 0; `None`: the time of sending.
-    pub timestamp: Option<i64>,
-    /// Headers; `None` where there are none.
-    pub headers: Option<OwnedHeaders>,
-}
-
-/// Why a record was not sent or not delivered. But for the first, nothing that was sent since the last [`Sender::settle`] can be
-/// relied on.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Failure {
-    /// The attempt is being cancelled.
-    #[error("cancelled")]
-    Closed,
-    /// Another producer with the same transactional id was initialized, or the broker ended the transaction because it was open for
-    /// too long.
-    #[error("the broker has shut this producer out: {0}")]
-    Fenced(String),
-    /// A record could not be delivered.
-    #[error("topic `{topic}` partition {partition}: {reason}")]
-    Undelivered {
-        /// Its topic.
-        topic: String,
-        /// Its partition, -1 if it had none yet.
-        partition: i32,
-        /// Why.
-        reason: String,
-        /// As librdkafka numbers it.
-        code: RDKafkaErrorCode,
-    },
-    /// Deliveries were not reported in time.
-    #[error(
-        "{waiting} records were not acknowledged within {} s{}",
-        .patience.as_secs(),
-        .trouble.as_deref().map(|trouble| format!(" ({trouble})")).unwrap_or_default()
-    )]
-    Unacknowledged {
-        /// How many are left.
-        waiting: u64,
-        /// How long was waited.
-        patience: Duration,
-        /// The last that was heard of the connection.
-        trouble: Option<String>,
-    },
-    /// The producer cannot go on.
-    #[error("{0}")]
-    Unusable(String),
-}
-
-impl Failure {
-    /// Whether the broker does not permit it.
-    pub fn is_unauthorized(&self) -> bool {
-        matches!(self, Failure::Undelivered { code, .. } if is_unauthorized(*code))
-    }
-
-    /// Whether the same record would fail again on every try.
-    pub fn is_permanent(&self) -> bool {
-        use RDKafkaErrorCode as Code;
-        let Failure::Undelivered { code, .. } = self else {
-            return false;
-        };
-        let of_record = matches!(
-            code,
-            Code::MessageSizeTooLarge
-                | Code::InvalidTimestamp
-                | Code::InvalidRecord
-                | Code::UnknownPartition
-                | Code::PolicyViolation
-        );
-        of_record || is_unauthorized(*code)
-    }
-}
-
-fn fences(code: RDKafkaErrorCode) -> bool {
-    use RDKafkaErrorCode as Code;
-    matches!(
-        code,
-        Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch
-    )
-}
-
-/// Why a commit is not known to have happened. The producer must not be used again, whichever it is.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CommitError {
-    /// The producer is shut out (see [`Failure::Fenced`]). Whether the commit happened before that is not known.
-    #[error("the broker has shut this producer out: {0}")]
-    Fenced(String),
-    /// The broker does not permit what the transaction needs: it is not committed, and none will be.
-    #[error("not permitted: {0}")]
-    Refused(String),
-    /// The transaction is not committed and never will be: it had failed before it was to be committed.
-    #[error("the transaction had failed: {0}")]
-    NotCommitted(String),
-    /// Not known; or it was committed, but something went wrong on the way, and a copy of the request may still be on its way.
-    #[error("whether the transaction was committed is not certain: {0}")]
-    Unclear(String),
-}
-
-/// What a sender has been told of its deliveries. The sender counts what it sends; this is written by whoever serves the producer's
-/// events.
-#[derive(Debug)]
-struct Deliveries {
-    /// Good reports and bad ones.
-    reported: AtomicU64,
-    /// Whether there was a bad one.
-    failed: AtomicBool,
-    /// The first bad one.
-    first: Mutex<Option<Failure>>,
-    /// Somebody waits until so many are reported.
-    awaited: AtomicU64,
-    settled: Condvar,
-}
-
-impl Deliveries {
-    fn new() -> Deliveries {
-        Deliveries {
-            reported: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
-            first: Mutex::new(None),
-            awaited: AtomicU64::new(NOBODY),
-            settled: Condvar::new(),
-        }
-    }
-
-    fn first(&self) -> MutexGuard<'_, Option<Failure>> {
-        // Set once as a whole: a panic leaves nothing half done.
-        self.first.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn report(&self, result: &DeliveryResult<'_>) {
-        if let Err((error, message)) = result {
-            let code = error
-                .rdkafka_error_code()
-                .unwrap_or(RDKafkaErrorCode::Unknown);
-            self.first().get_or_insert_with(|| Failure::Undelivered {
-                topic: message.topic().to_owned(),
-                partition: message.partition(),
-                reason: code.to_string(),
-                code,
-            });
-            self.failed.store(true, Ordering::Release);
-        }
-        let reported = self.reported.fetch_add(1, Ordering::SeqCst) + 1;
-        if reported == self.awaited.load(Ordering::SeqCst) {
-            // Under the lock, so that whoever has looked and is about to sleep is woken as well.
-            let _first = self.first();
-            self.settled.notify_all();
-        }
-    }
-}
-
-/// The context of a producer: passes reports on to the senders that they concern.
-struct Reports {
-    context: Context,
-    heard: Mutex<Heard>,
-    /// Of the first transaction that failed.
-    cause: Mutex<Option<Cause>>,
-    caused: Condvar,
-    hears: Condvar,
-    /// By the number that a sender's records carry.
-    senders: RwLock<Vec<Option<Arc<Deliveries>>>>,
-}
-
-impl Reports {
-    fn new(context: Context) -> Reports {
-        Reports {
-            context,
-            heard: Mutex::default(),
-            cause: Mutex::default(),
-            caused: Condvar::new(),
-            hears: Condvar::new(),
-            senders: RwLock::default(),
-        }
-    }
-
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        // Three numbers: a panic leaves nothing half done that matters.
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What was heard once more than `ended` commits have come to an end; what there is after [`HEAR_WAIT`].
-    fn heard_after(&self, ended: u64) -> Heard {
-        let heard = self.heard();
-        let waited = self
-            .hears
-            .wait_timeout_while(heard, HEAR_WAIT, |heard| heard.ended <= ended);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-}
-
-impl Reports {
-    fn cause(&self) -> MutexGuard<'_, Option<Cause>> {
-        // Set once as a whole: a panic leaves nothing half done.
-        self.cause.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Why a transaction has failed, of which it is known that it has. What is said of records may come before what is said of it.
-    fn why(&self) -> Option<Cause> {
-        let waited = self
-            .caused
-            .wait_timeout_while(self.cause(), HEAR_WAIT, |cause| cause.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-}
-
-impl ClientContext for Reports {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        if !matches!(level, RDKafkaLogLevel::Debug) {
-            if let Some(cause) = Cause::of(facility, message) {
-                self.cause().get_or_insert(cause);
-                self.caused.notify_all();
-            }
-            self.context.log(level, facility, message);
-            return;
-        }
-        let mut heard = self.heard();
-        let before = *heard;
-        heard.line(facility, message);
-        if heard.ended != before.ended {
-            self.hears.notify_all();
-        }
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        self.context.error(error, reason);
-    }
-}
-
-impl ProducerContext for Reports {
-    type DeliveryOpaque = usize;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, sender: usize) {
-        let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Some(deliveries)) = senders.get(sender) {
-            deliveries.report(result);
-        }
-    }
 }
 
 struct Shared {
@@ -631,47 +373,6 @@ impl Producer {
     }
 }
 
-/// How a commit went.
-struct Circumstances {
-    /// Quickly, and without trouble on the way.
-    clean: bool,
-    /// Whether there was an answer to the request that ends the transaction.
-    asked: bool,
-    /// In words.
-    text: String,
-}
-
-/// What the result of a commit says.
-fn judge(
-    result: &Result<(), KafkaError>,
-    circumstances: &Circumstances,
-) -> Result<(), CommitError> {
-    let Circumstances { clean, asked, text } = circumstances;
-    let error = match result {
-        Ok(()) if *clean => return Ok(()),
-        Ok(()) => {
-            let text = format!("the broker says that it was, {text}");
-            return Err(CommitError::Unclear(text));
-        }
-        Err(error) => error,
-    };
-    let what = error.to_string();
-    if error.rdkafka_error_code().is_some_and(fences) {
-        return Err(CommitError::Fenced(what));
-    }
-    // A transaction that has failed is not even asked to be committed. But one may fail while it waits for the answer, which is then
-    // not told of but in the error.
-    let failed_before = *clean
-        && !asked
-        && !what.contains("EndTxn")
-        && matches!(error, KafkaError::Transaction(error) if error.txn_requires_abort());
-    if failed_before {
-        Err(CommitError::NotCommitted(what))
-    } else {
-        Err(CommitError::Unclear(format!("{what}, {text}")))
-    }
-}
-
 impl Drop for Producer {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Relaxed);
@@ -680,191 +381,6 @@ impl Drop for Producer {
             let _ = server.join();
         }
         // Records that are still queued are dropped with librdkafka's own producer, which does not wait for the broker then.
-    }
-}
-
-/// A sink subtask's line to a [`Producer`].
-pub struct Sender {
-    shared: Arc<Shared>,
-    /// What its records carry.
-    number: usize,
-    deliveries: Arc<Deliveries>,
-    sent: u64,
-    cancel: Cancel,
-    /// Where its waits are accounted for.
-    waits: Arc<Waits>,
-}
-
-impl fmt::Debug for Sender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender")
-            .field("producer", &self.shared.name)
-            .field("sent", &self.sent)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Sender {
-    /// The same, accounting for its waits in `waits`.
-    pub fn metered(mut self, waits: &Arc<Waits>) -> Sender {
-        self.waits = waits.clone();
-        self
-    }
-
-    /// Queues `record`. Waits while the queue is full.
-    ///
-    /// # Errors
-    /// Nothing more can be sent: one of this sender's records was not delivered, the producer is shut out or gone, or the attempt is
-    /// being cancelled.
-    pub fn send(&mut self, record: Record<'_>) -> Result<(), Failure> {
-        if self.deliveries.failed.load(Ordering::Acquire) {
-            return Err(self.first_failure());
-        }
-        let mut next = BaseRecord::<[u8], [u8], usize> {
-            topic: record.topic,
-            partition: record.partition,
-            payload: record.value,
-            key: record.key,
-            timestamp: record.timestamp,
-            headers: record.headers,
-            delivery_opaque: self.number,
-        };
-        loop {
-            match self.shared.producer.send(next) {
-                Ok(()) => {
-                    self.sent += 1;
-                    return Ok(());
-                }
-                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), returned)) => {
-                    next = returned;
-                    self.go_on()?;
-                    self.waits.during(Waiting::Destination, || {
-                        std::thread::sleep(FULL_QUEUE_WAIT);
-                    });
-                }
-                Err((error, returned)) => {
-                    self.go_on()?;
-                    return Err(Failure::Undelivered {
-                        topic: returned.topic.to_owned(),
-                        partition: returned.partition.unwrap_or(-1),
-                        reason: error.to_string(),
-                        code: error
-                            .rdkafka_error_code()
-                            .unwrap_or(RDKafkaErrorCode::Unknown),
-                    });
-                }
-            }
-        }
-    }
-
-    /// Waits until everything that was sent has been acknowledged.
-    ///
-    /// # Errors
-    /// As [`Sender::send`]; not all was within `patience`.
-    pub fn settle(&mut self, patience: Duration) -> Result<(), Failure> {
-        let until = clock::now().checked_add(patience);
-        let deliveries = self.deliveries.clone();
-        deliveries.awaited.store(self.sent, Ordering::SeqCst);
-        let settled = self.waits.during(Waiting::Destination, || {
-            self.wait(&deliveries, until, patience)
-        });
-        deliveries.awaited.store(NOBODY, Ordering::SeqCst);
-        settled
-    }
-
-    fn wait(
-        &self,
-        deliveries: &Deliveries,
-        until: Option<Instant>,
-        patience: Duration,
-    ) -> Result<(), Failure> {
-        loop {
-            if deliveries.failed.load(Ordering::Acquire) {
-                return Err(self.first_failure());
-            }
-            let waiting = self.waiting();
-            if waiting == 0 {
-                return Ok(());
-            }
-            self.go_on()?;
-            if until.is_some_and(|until| clock::now() >= until) {
-                return Err(Failure::Unacknowledged {
-                    waiting,
-                    patience,
-                    trouble: self.shared.trouble(),
-                });
-            }
-            let first = deliveries.first();
-            if self.waiting() > 0 {
-                drop(deliveries.settled.wait_timeout(first, SETTLE_WAIT));
-            }
-        }
-    }
-
-    /// How many records were sent and not reported yet.
-    pub fn waiting(&self) -> u64 {
-        let reported = self.deliveries.reported.load(Ordering::SeqCst);
-        self.sent.saturating_sub(reported)
-    }
-
-    /// Whether waiting makes sense.
-    fn go_on(&self) -> Result<(), Failure> {
-        if self.cancel.is_cancelled() {
-            return Err(Failure::Closed);
-        }
-        if self.deliveries.failed.load(Ordering::Acquire) {
-            return Err(self.first_failure());
-        }
-        if let Some(fatal) = self.shared.fatal() {
-            return Err(fatal);
-        }
-        if self.shared.closed.load(Ordering::Relaxed) {
-            return Err(Failure::Closed);
-        }
-        Ok(())
-    }
-
-    /// Why the first record that failed did so: where the whole producer or its transaction failed, that is the reason.
-    fn first_failure(&self) -> Failure {
-        let first = self.deliveries.first().clone();
-        let failure = self
-            .shared
-            .fatal()
-            .or(first)
-            .unwrap_or_else(|| Failure::Unusable("a record was not delivered".to_owned()));
-        match failure {
-            Failure::Undelivered {
-                topic,
-                partition,
-                reason,
-                code: code @ (RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight),
-            } => {
-                let cause = self.shared.producer.client().context().why();
-                let (reason, cause) = cause.map_or((reason, None), |it| (it.reason, it.code));
-                Failure::Undelivered {
-                    topic,
-                    partition,
-                    reason,
-                    code: cause.unwrap_or(code),
-                }
-            }
-            other => other,
-        }
-    }
-}
-
-impl Drop for Sender {
-    fn drop(&mut self) {
-        // Reports that are still to come must not reach whoever gets the number next.
-        if self.waiting() > 0 {
-            return;
-        }
-        let reports = self.shared.producer.client().context();
-        let mut senders = reports
-            .senders
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        senders[self.number] = None;
     }
 }
 

@@ -1,3 +1,8 @@
+use rdkafka::ClientContext;
+use rdkafka::error::RDKafkaErrorCode;
+
+use super::heard::Cause;
+use super::reports::HEAR_WAIT;
 use super::*;
 
 #[test]
