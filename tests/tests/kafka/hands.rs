@@ -190,7 +190,7 @@ fn the_checkpoint_directory_is_emptied_while_the_job_runs() {
     let times = "interval: 100ms, timeout: 2s";
     job.write_job(&JOB.replace("interval: 100ms", times));
     let held = job.scene.place.path("held");
-    // Between two checkpoints, or in the middle of one; here before its manifest is stored.
+    // In the middle of a checkpoint, before its manifest is stored.
     let mut process = job.start_with(&Start {
         fault: Some(("after-prepare".to_owned(), 5)),
         hold: Some(held.clone()),
@@ -203,7 +203,7 @@ fn the_checkpoint_directory_is_emptied_while_the_job_runs() {
     let exit = process.end();
     let dir = dir.display().to_string();
     let said = ["trying again: manifest", "[W0530]", "error[W0519]", &dir];
-    exit.expect(5, &said);
+    exit.expect(75, &said);
     job.is_refused("W0503", &["has committed checkpoint"]);
 }
 
