@@ -8,6 +8,9 @@ TEST_FEATURES := weir/fault-points
 # Host and tests share one profile, so that wasmtime is built once for linking and once for checking. `--bin NAME` instead of
 # `-p PACKAGE` for the same reason: features are then those of the whole workspace, whatever is built. The demo leaves Kafka
 # out, which needs more of a machine than the demo does; wasmtime is the same with it and without.
+# Most tests wait for processes, brokers and timeouts more than they work.
+export RUST_TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
+
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak bench bench-kafka kafka lint licences guests foreign-guests kafka-jars setup setup-lean setup-lint

@@ -62,7 +62,10 @@ pub enum GiveUp {
     #[error("`restart.strategy` is `none`")]
     NoRestarts,
     /// Too many in a row.
-    #[error("{restarts} restarts in a row did not help (`restart.give_up_after`)")]
+    #[error(
+        "{restarts} restart{} in a row did not help (`restart.give_up_after`)",
+        if *restarts == 1 { "" } else { "s" }
+    )]
     TooMany {
         /// How many.
         restarts: u32,

@@ -150,7 +150,7 @@ fn a_running_job_whose_brokers_stay_away_ends_as_one_that_cannot_start() {
     broker.kill();
     let said = [
         "error[W0901]: sink `out`",
-        "1 restarts in a row did not help",
+        "1 restart in a row did not help",
         "(exit 75)",
     ];
     process.end().expect(75, &said);

@@ -28,7 +28,9 @@ pub fn config(connection: &KafkaConnection, client_id: &str) -> Result<ClientCon
         .set("bootstrap.servers", &connection.brokers)
         .set("client.id", client_id)
         // Topics are created by people. Only consumers ask for that, and some brokers grant it.
-        .set("allow.auto.create.topics", "false");
+        .set("allow.auto.create.topics", "false")
+        // By default a broker that was away is looked for again after up to ten seconds.
+        .set("reconnect.backoff.max.ms", "2000");
     config.set_log_level(RDKafkaLogLevel::Warning);
     let protocol = match (&connection.tls, &connection.sasl) {
         (None, None) => "plaintext",

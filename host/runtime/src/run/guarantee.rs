@@ -74,7 +74,8 @@ impl Guarantee {
                     .help("leave `delivery` out for the strongest that is possible"))
             }
             Some(Delivery::AtMostOnce) if strongest > Delivery::AtMostOnce => {
-                Err(Diagnostic::error("W0103", "`delivery: at-most-once` is not supported yet for inputs that can be read again")
+                Err(Diagnostic::error("W0119", "`delivery: at-most-once` is not possible for inputs that can be read again")
+                    .note("after a failure state goes back to the last checkpoint with its timers, and what they had made would be made again")
                     .help("leave `delivery` out for the strongest that is possible"))
             }
             Some(asked) if asked < strongest => {

@@ -6,7 +6,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use crate::kafka::error::is_unauthorized;
 
-/// Why a record was not sent or not delivered. But for the first, nothing that was sent since the last [`Sender::settle`] can be
+/// Why a record was not sent or not delivered. But for the first, nothing that was sent since the last [`settle`](super::Sender::settle) can be
 /// relied on.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {

@@ -100,7 +100,6 @@ fn consumer_settings(
         ("receive.message.max.bytes", "1000000000".to_owned()),
         // librdkafka looks at a full queue again after this, by default a second: with a queue of a bounded size it would mostly wait.
         ("fetch.queue.backoff.ms", "10".to_owned()),
-        ("reconnect.backoff.max.ms", "2000".to_owned()),
         ("log.connection.close", "false".to_owned()),
     ];
     for (name, value) in defaults {
