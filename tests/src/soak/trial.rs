@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -292,7 +292,11 @@ impl<'a> Trial<'a> {
         for _ in 0..times {
             let start = self.parallelism();
             let [mut one, mut other] = [self.place.start(&start), self.place.start(&start)];
+            let until = Instant::now() + HANGS;
             let first_ended = loop {
+                if Instant::now() >= until {
+                    return Err(format!("both run:\n{}", one.log()));
+                }
                 if one.within(POLL).is_some() {
                     break true;
                 }

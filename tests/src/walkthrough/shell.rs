@@ -4,20 +4,25 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Instant;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::host::HANGS;
 
+/// A command that takes longer than this hangs; some compile.
+const COMMAND_HANGS: Duration = HANGS.saturating_mul(10);
+
 /// A bash. With it end all that it has started, in the background too, whichever of the two ends first and however it does.
 #[derive(Debug)]
 pub(super) struct Shell {
     bash: Child,
     stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
+    /// Lines of its standard output.
+    lines: Receiver<io::Result<String>>,
     /// Where commands' output goes.
     dir: PathBuf,
     commands: usize,
@@ -69,10 +74,16 @@ impl Shell {
         let mut bash = command.spawn().expect("there is a bash");
         let stdin = bash.stdin.take().expect("it was given a pipe");
         let stdout = bash.stdout.take().expect("it was given a pipe");
+        let (sender, lines) = mpsc::channel();
+        // It ends with the shell.
+        std::thread::spawn(move || {
+            let mut lines = BufReader::new(stdout).lines();
+            lines.try_for_each(|line| sender.send(line))
+        });
         let mut shell = Shell {
             bash,
             stdin,
-            stdout: BufReader::new(stdout),
+            lines,
             dir: dir.to_owned(),
             commands: 0,
         };
@@ -105,12 +116,12 @@ impl Shell {
             err.display(),
             lock.display()
         ));
-        let mut line = String::new();
-        let read = self.stdout.read_line(&mut line);
-        let Ok(status) = read.and_then(|_| line.trim_end().parse().map_err(io::Error::other))
-        else {
-            panic!("{command}: the shell has ended; {}", self.complaints());
+        let status = match self.lines.recv_timeout(COMMAND_HANGS) {
+            Ok(Ok(line)) => line.trim_end().parse(),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("{command}: it hangs"),
+            _ => panic!("{command}: the shell has ended; {}", self.complaints()),
         };
+        let status = status.unwrap_or_else(|error| panic!("{command}: {error}"));
         if !command.ends_with('&') {
             // `timeout` may be gone a moment before the process that it has killed.
             let lock = File::open(&lock).expect("bash has made it");
@@ -151,7 +162,7 @@ pub(super) fn within_time(mut is_so: impl FnMut() -> bool) -> bool {
         if over {
             return false;
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

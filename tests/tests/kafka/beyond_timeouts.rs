@@ -22,7 +22,9 @@ const LONGER: Duration = Duration::from_secs(45);
 fn job<'a>(broker: &'a Broker, test: &str) -> Copying<'a> {
     let job = Copying::on(broker, test);
     let times = "interval: 100ms, timeout: 1s, fail_after: 12s";
-    let text = JOB.replace("interval: 100ms", times);
+    let text = JOB
+        .replace("interval: 100ms", times)
+        .replace("give_up_after: 5", "give_up_after: 1000");
     let timeout = format!(
         "transactional_id: <id>\n      transaction_timeout: {}s",
         TIMEOUT.as_secs()
@@ -58,12 +60,22 @@ fn the_disk(broker: &Broker) {
 /// The host stands still in the middle of a transaction.
 fn the_host(broker: &Broker) {
     let job = job(broker, "host");
-    let mut process = job.running();
-    job.write(50);
+    job.write(20);
+    let held = job.scene.place.path("held");
+    let mut process = job.start_with(&Start {
+        fault: Some(("marker-produced".to_owned(), 5)),
+        hold: Some(held.clone()),
+        ..Start::default()
+    });
+    // At least the marker is in it.
+    wait_for(&mut process, || held.exists());
     process.signal(Signal::STOP);
+    job.write(50);
     thread::sleep(LONGER);
+    fs::remove_file(held).expect("it is held");
     process.signal(Signal::CONT);
     job.wait(&mut process);
+    assert!(process.says("attempt 2", 1, HANGS), "{}", process.log());
     stop(process);
     job.is_exact();
 }

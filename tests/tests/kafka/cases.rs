@@ -1,7 +1,7 @@
 //! Cases that have gone wrong elsewhere, each with the whole host.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use weir_tests::host::HANGS;
@@ -148,7 +148,9 @@ fn of_two_that_start_at_once_one_runs() {
             place.start(&Start::default()),
         ];
         job.write(20);
+        let until = Instant::now() + HANGS;
         let ended = loop {
+            assert!(Instant::now() < until, "both run: {}", both[0].log());
             both[0].within(Duration::from_millis(2));
             if let Some(ended) = both.iter_mut().position(|process| !process.is_running()) {
                 break ended;

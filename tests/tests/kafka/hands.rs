@@ -3,9 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::process::Signal;
-use weir_tests::host::Process;
+use weir_tests::host::{HANGS, Process};
 use weir_tests::place::{Place, Start};
 
 use crate::copying::{Copying, FILES, JOB, commits, stop, wait_for};
@@ -28,7 +29,13 @@ fn copy(from: &Path, to: &Path) {
 
 /// Removes a folder, if it is there, with everything in it, even while a job writes to it.
 fn remove(dir: &Path) {
+    let until = Instant::now() + HANGS;
     while dir.exists() {
+        assert!(
+            Instant::now() < until,
+            "{} cannot be removed",
+            dir.display()
+        );
         // What was added meanwhile is removed the next time.
         let _ = fs::remove_dir_all(dir);
     }
@@ -268,6 +275,21 @@ fn the_commit_topic_is_renamed() {
     job.wait(&mut process);
     let log = process.kill().log;
     let said = "forgets commits: `cleanup.policy` is delete";
+    assert!(log.contains("warn[W0711]") && log.contains(said), "{log}");
+    job.goes_on_exactly();
+}
+
+#[test]
+fn an_output_that_may_lose_what_was_acknowledged_is_warned_of() {
+    let job = Copying::new("unclean");
+    job.scene.topics.delete("out");
+    let unclean = [("unclean.leader.election.enable", "true")];
+    job.scene.topics.create_with("out", 2, &unclean);
+    job.write(20);
+    let mut process = job.start();
+    job.wait(&mut process);
+    let log = process.kill().log;
+    let said = "may lose what was acknowledged: `unclean.leader.election.enable` is true";
     assert!(log.contains("warn[W0711]") && log.contains(said), "{log}");
     job.goes_on_exactly();
 }

@@ -1,7 +1,5 @@
 //! Brokers that do not let everybody in, and do not allow everything: what is said then, and that it is enough to go by.
 
-use std::time::{Duration, Instant};
-
 use weir_tests::host::{Exit, HANGS};
 use weir_tests::kafka::{Broker, Isolation, Options, PASSWORD, Record, USERS, tools};
 use weir_tests::place::Start;
@@ -65,10 +63,8 @@ fn what_is_not_permitted_is_granted_by_the_commands_that_are_said() {
     let mut granted: Vec<String> = Vec::new();
     // Whatever is missing, all that the source or the sink needs is said at once.
     for _ in 0..2 {
-        let began = Instant::now();
         let exit = job.scene.place.run();
         exit.expect(3, &["error[W0902]", "what the job needs is granted by"]);
-        assert!(began.elapsed() < Duration::from_secs(30), "{}", exit.log);
         let new = commands(&exit);
         assert!(new.iter().any(|it| !granted.contains(it)), "{}", exit.log);
         new.iter().for_each(|command| run(&broker, command));
@@ -96,9 +92,7 @@ fn what_is_not_permitted_is_granted_by_the_commands_that_are_said() {
     );
     write_job(&job, guest, "PLAIN");
     let is_refused = |command: &str| {
-        let began = Instant::now();
-        let exit = job.is_refused("W0902", &["kafka-acls", command]);
-        assert!(began.elapsed() < Duration::from_secs(30), "{}", exit.log);
+        job.is_refused("W0902", &["kafka-acls", command]);
     };
     // Its transactions,
     is_refused(&format!(

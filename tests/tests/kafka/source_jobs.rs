@@ -123,7 +123,7 @@ fn records_read_ahead_do_not_hide_that_brokers_are_away() {
     };
     let scene = Scene::on(&broker, "ahead");
     scene.topics.create("t", 1);
-    scene.topics.produce("t", &records(0, 0..500));
+    scene.topics.produce("t", &records(0, 0..5_000));
     scene.write_job(
         "version: 1
 job: <job>
@@ -229,6 +229,6 @@ sinks:
         });
         seen.extend(behind.and_then(|number| number.parse::<u64>().ok()));
     }
-    assert!(seen[0] > 0 && seen[0] < 600, "{seen:?}");
+    assert!(seen[0] > 0 && seen[0] <= 600, "{seen:?}");
     assert!(seen.is_sorted_by(|a, b| a >= b), "{seen:?}");
 }

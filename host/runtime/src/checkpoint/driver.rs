@@ -391,9 +391,21 @@ impl Driver {
             Step::ReadWitnesses(_) | Step::Look { .. } => {
                 format!("cannot look at output and {storage}")
             }
-            Step::Peek(_) | Step::Fence(_) | Step::ReadMarkers(_) | Step::WriteMarker(_) => {
+            Step::Peek(_) | Step::ReadMarkers(_) => {
                 format!(
                     "cannot find out in Kafka what is committed ({})",
+                    self.identity.commit_point
+                )
+            }
+            Step::Fence(_) => {
+                format!(
+                    "cannot end what earlier attempts have open in Kafka ({})",
+                    self.identity.commit_point
+                )
+            }
+            Step::WriteMarker(_) => {
+                format!(
+                    "cannot claim the job in Kafka ({})",
                     self.identity.commit_point
                 )
             }

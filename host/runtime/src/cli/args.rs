@@ -302,9 +302,10 @@ pub enum KafkaVerb {
             (`transaction_timeout`), readers of committed records see nothing that was written to the same partitions after it. This \
             aborts it at once; what was being committed when the job was killed is committed. Nothing is lost: a job that \
             is started again goes on from its last committed checkpoint.\n\n\
-            A job that runs on this machine is left alone (exit code 4). One that runs elsewhere with the same ids is interrupted, \
+            A job that runs on this machine is left alone (exit code 4); it is known by its data directory or checkpoints, so one that was \
+            started with --data-dir, or by a service, needs --data-dir here too. One that runs elsewhere with the same ids is interrupted, \
             and recovers by itself.",
-        after_help = "Examples:\n  weir kafka clear job.yaml\n  weir kafka clear job.yaml --ids weir-old-name    what the job \
+        after_help = "Examples:\n  weir kafka clear job.yaml\n  weir kafka clear /etc/weir/night.yaml --data-dir /var/lib/weir/night\n  weir kafka clear job.yaml --ids weir-old-name    what the job \
             had under another name"
     )]
     Clear(KafkaClear),
@@ -319,6 +320,9 @@ pub struct KafkaClear {
     /// What its transactional ids begin with [default: `transactional_id` of the job's sink, `weir-NAME` unless it says another]
     #[arg(long, value_name = "PREFIX")]
     pub ids: Option<String>,
+    /// Do it although nothing of the job is here that could tell whether it runs
+    #[arg(long)]
+    pub not_running: bool,
     /// Where the job keeps its own files, if it was started with this option
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,

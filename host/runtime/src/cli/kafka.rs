@@ -1,6 +1,7 @@
 //! `weir kafka`: what is done to Kafka for a job that does not run.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{args, load, print, refuse};
@@ -39,19 +40,39 @@ fn cleared(job: &Job, args: &args::KafkaClear) -> Result<String, Refused> {
         .filter(|dir| dir.is_dir())
         .map(|dir| dir.as_path())
         .collect();
+    if there.is_empty() && !args.not_running {
+        return Err(cannot_tell(job, &dirs));
+    }
     let _ownership = Ownership::take(&there, job.name.as_str())?;
-    let ids = kafka::clear(&sink.connection, prefix, PATIENCE)
+    let timeout = sink.transaction_timeout(&job.checkpoint.clone().unwrap_or_default());
+    let ids = kafka::clear(&sink.connection, prefix, timeout, PATIENCE)
         .map_err(|error| not_cleared(sink, prefix, &error))?;
     Ok(report(&sink.connection, &ids))
+}
+
+/// Neither the data directory nor the checkpoints are there, so no lock can tell.
+fn cannot_tell(job: &Job, [checkpoints, data]: &[PathBuf; 2]) -> Refused {
+    let title = format!("whether job {} runs cannot be told from here", job.name);
+    let problem = Diagnostic::error("W0907", title)
+        .note(format!(
+            "there is no data directory {}, and no checkpoints in {}",
+            data.display(),
+            checkpoints.display()
+        ))
+        .help("name the job's data directory with `--data-dir`; of a job that ran on another machine and runs nowhere, say so with `--not-running`");
+    Refused {
+        problems: vec![problem],
+        code: ExitCode::StartRefused,
+    }
 }
 
 fn not_cleared(sink: &KafkaSink, prefix: &str, error: &kafka::Error) -> Refused {
     let mut what = error.to_string();
     if matches!(error, kafka::Error::Refused { .. }) {
-        what.push_str(&acls::note(&acls::of_sink(sink, true)));
+        what.push_str(&acls::note(&[acls::of_ids(&sink.connection, prefix)]));
     }
     let problem = Diagnostic::error_of(error.code(), &what).note(format!(
-        "what `{prefix}-0` and `{prefix}-1` have open is as it was, if anything"
+        "what `{prefix}-0` and `{prefix}-1` have open may be as it was; the same command may be tried again"
     ));
     Refused {
         problems: vec![problem],

@@ -196,6 +196,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0904", "a secret that is not there"),
     ("W0905", "Kafka could not do what it was asked for"),
     ("W0906", "a job without transactions in Kafka"),
+    ("W0907", "a job of which nothing here tells whether it runs"),
 ];
 
 /// What `code` means, if there is such a code.

@@ -32,16 +32,21 @@ pub fn of_sink(sink: &KafkaSink, exactly_once: bool) -> Vec<String> {
         "{grant} --operation IdempotentWrite --operation DescribeConfigs --cluster"
     ));
     if exactly_once {
-        lines.push(format!(
-            "{grant} --operation Write --operation Describe --transactional-id '{}' --resource-pattern-type prefixed",
-            sink.transactional_id
-        ));
+        lines.push(of_ids(&sink.connection, &sink.transactional_id));
         lines.push(format!(
             "{grant} --operation Read --operation Write --operation Describe --operation DescribeConfigs --operation Create --topic '{}'",
             sink.commit_topic
         ));
     }
     lines
+}
+
+/// What the use of transactional ids that begin with `prefix` needs.
+pub fn of_ids(connection: &KafkaConnection, prefix: &str) -> String {
+    let grant = grant(connection);
+    format!(
+        "{grant} --operation Write --operation Describe --transactional-id '{prefix}' --resource-pattern-type prefixed"
+    )
 }
 
 /// What a reader of `topics` that commits to `group` needs. `topics` may end in `*` where it stands for all that begin so.

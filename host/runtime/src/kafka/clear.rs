@@ -13,22 +13,20 @@ use crate::checkpoint::KafkaPoint;
 use crate::clock;
 use crate::job::model::{KafkaCompression, KafkaConnection};
 
-/// No record is sent, so any time that brokers allow will do.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Ends what the ids that begin with `prefix` have open, and shuts out whoever has them. Tries for as long as `patience`. Gives the
-/// ids.
+/// Ends what the ids that begin with `prefix` have open, and shuts out whoever has them. Tries for as long as `patience`. Transactions of
+/// the job last `timeout`. Gives the ids.
 ///
 /// # Errors
 /// The cluster cannot be reached, does not let us, or cannot do it in time.
 pub fn clear(
     connection: &KafkaConnection,
     prefix: &str,
+    timeout: Duration,
     patience: Duration,
 ) -> Result<[String; 2], Error> {
     let settings = ProducerSettings {
         queue_bytes: DEFAULT_MAX_BYTES,
-        delivery_timeout: TIMEOUT,
+        delivery_timeout: timeout,
         compression: KafkaCompression::None,
         smallest_topic_limit: DEFAULT_MAX_BYTES,
         largest_topic_limit: DEFAULT_MAX_BYTES,
@@ -38,7 +36,7 @@ pub fn clear(
     let ids = [0, 1].map(|number| KafkaPoint::id_of(prefix, number));
     for id in &ids {
         drop(Producer::transactional(
-            connection, &settings, id, TIMEOUT, &go_on,
+            connection, &settings, id, timeout, &go_on,
         )?);
     }
     Ok(ids)

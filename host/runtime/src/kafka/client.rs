@@ -30,7 +30,10 @@ pub fn config(connection: &KafkaConnection, client_id: &str) -> Result<ClientCon
         // Topics are created by people. Only consumers ask for that, and some brokers grant it.
         .set("allow.auto.create.topics", "false")
         // By default a broker that was away is looked for again after up to ten seconds.
-        .set("reconnect.backoff.max.ms", "2000");
+        .set(
+            "reconnect.backoff.max.ms",
+            reconnect_after_at_most(connection).to_string(),
+        );
     config.set_log_level(RDKafkaLogLevel::Warning);
     let protocol = match (&connection.tls, &connection.sasl) {
         (None, None) => "plaintext",
@@ -70,6 +73,17 @@ pub fn config(connection: &KafkaConnection, client_id: &str) -> Result<ClientCon
         };
     }
     Ok(config)
+}
+
+/// Milliseconds; not less than where a job file has it begin.
+fn reconnect_after_at_most(connection: &KafkaConnection) -> u64 {
+    const AT_MOST: u64 = 2_000;
+    match connection.properties.get("reconnect.backoff.ms") {
+        Some(PropertyValue::Text(begin)) => {
+            begin.parse().map_or(AT_MOST, |begin| AT_MOST.max(begin))
+        }
+        _ => AT_MOST,
+    }
 }
 
 /// What a reference refers to.
@@ -222,6 +236,25 @@ mod tests {
             let password = with_password.then_some("open sesame");
             assert_eq!(config.get("sasl.password"), password, "{protocol}");
         }
+    }
+
+    #[test]
+    fn brokers_that_were_away_are_looked_for_soon() {
+        let at_most = |begin: Option<&str>| {
+            let mut connection = connection();
+            let begin = begin.map(|begin| PropertyValue::Text(begin.to_owned()));
+            connection
+                .properties
+                .extend(begin.map(|begin| ("reconnect.backoff.ms".to_owned(), begin)));
+            let config = config(&connection, "c").expect("no secrets");
+            config
+                .create::<rdkafka::producer::BaseProducer>()
+                .expect("settings that librdkafka takes");
+            config.get("reconnect.backoff.max.ms").map(str::to_owned)
+        };
+        assert_eq!(at_most(None).as_deref(), Some("2000"));
+        assert_eq!(at_most(Some("100")).as_deref(), Some("2000"));
+        assert_eq!(at_most(Some("5000")).as_deref(), Some("5000"));
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl Cluster {
             // Serves the log and errors.
             drop(consumer.poll(Duration::ZERO));
             if let Some(why) = consumer.context().refusal() {
-                return Err(Error::Refused {
+                return Err(Error::Unknown {
                     what: format!("Kafka at {} refuses us", connection.brokers),
                     why,
                 });
@@ -142,9 +142,24 @@ impl Cluster {
         &self.id
     }
 
+    /// Where its brokers were looked for.
+    pub fn brokers(&self) -> &str {
+        &self.brokers
+    }
+
+    /// Takes note of what there is to hear of the connection. Whoever keeps a cluster does this now and then.
+    pub fn serve(&self) {
+        // A bounded number: a broken network has much to say.
+        for _ in 0..64 {
+            if self.consumer.poll(Duration::ZERO).is_none() {
+                break;
+            }
+        }
+    }
+
     /// What was heard of the connection last.
     fn trouble(&self) -> Option<String> {
-        drop(self.consumer.poll(Duration::ZERO));
+        self.serve();
         self.consumer.context().trouble().map(|(_, what)| what)
     }
 

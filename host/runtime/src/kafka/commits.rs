@@ -198,10 +198,11 @@ impl Commits {
 impl Commits {
     /// As recovery takes it: what is not permitted will not be by itself, and what grants it is said.
     fn told(&self, error: &Error) -> io::Error {
-        if matches!(error, Error::Refused { .. }) {
-            return self.not_permitted(error);
+        match error {
+            Error::Refused { .. } => self.not_permitted(error),
+            error if error.may_pass() => io::Error::other(error.to_string()),
+            error => io::Error::new(io::ErrorKind::PermissionDenied, error.to_string()),
         }
-        io::Error::other(error.to_string())
     }
 
     fn not_permitted(&self, what: impl std::fmt::Display) -> io::Error {
@@ -298,7 +299,8 @@ fn commit_topic(cluster: &Cluster, name: &str) -> Result<Topic, Error> {
     created.map_err(|error| Error::Refused {
         what: format!("commit topic `{name}` is not there and cannot be created"),
         why: format!(
-            "{error}\n  help: kafka-topics --create --topic {name} --partitions {PARTITIONS} --config cleanup.policy=compact"
+            "{error}\n  help: kafka-topics --bootstrap-server {} --create --topic {name} --partitions {PARTITIONS} --config cleanup.policy=compact",
+            cluster.brokers()
         ),
     })?;
     log::info(&format!(

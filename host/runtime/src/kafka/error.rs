@@ -13,7 +13,15 @@ pub enum Error {
         /// What librdkafka says, or that nothing was heard.
         why: String,
     },
-    /// The brokers do not believe who we are, or do not let us.
+    /// The brokers do not believe who we are.
+    #[error("{what}: {why}")]
+    Unknown {
+        /// What was tried.
+        what: String,
+        /// What the broker says.
+        why: String,
+    },
+    /// The brokers do not let us.
     #[error("{what}: {why}")]
     Refused {
         /// What was tried.
@@ -54,7 +62,7 @@ impl Error {
     pub fn code(&self) -> &'static str {
         match self {
             Error::Unreachable { .. } => "W0901",
-            Error::Refused { .. } => "W0902",
+            Error::Unknown { .. } | Error::Refused { .. } => "W0902",
             Error::Settings { .. } => "W0903",
             Error::Secret { .. } => "W0904",
             Error::Failed { .. } => "W0905",
@@ -101,7 +109,8 @@ impl Error {
             None => error.to_string(),
         };
         match error.rdkafka_error_code() {
-            Some(code) if is_refusal(code) => Error::Refused { what, why },
+            Some(code) if is_unauthorized(code) => Error::Refused { what, why },
+            Some(code) if is_refusal(code) => Error::Unknown { what, why },
             _ => Error::Failed { what, why },
         }
     }

@@ -211,6 +211,9 @@ impl KafkaWriter {
         }
         let mut what = match failure {
             Failure::Undelivered { .. } => format!("a record was not delivered: {failure}"),
+            Failure::Failed { .. } => {
+                format!("{failure}; this sink or another one of the job wrote what it failed of")
+            }
             _ => failure.to_string(),
         };
         if failure.is_unauthorized() {

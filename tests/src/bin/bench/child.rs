@@ -1,7 +1,7 @@
 //! One run: the job it is of, the process it happens in, what that says.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -114,6 +114,18 @@ pub(crate) fn printed(command: &mut Command) -> Outcome<Vec<u8>> {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
     }
     Ok(output.stdout)
+}
+
+/// A process that is killed when it is forgotten.
+#[derive(Debug)]
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended is fine.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 pub(crate) fn load(path: &Path) -> Outcome<Job> {

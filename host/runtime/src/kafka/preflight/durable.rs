@@ -63,29 +63,59 @@ impl<'a> Check<'a> {
         topic: &Topic,
         configs: &BTreeMap<String, String>,
     ) {
-        let mut warn = |what: String, help: &str| {
+        for (what, help) in weaknesses(topic.replicas, configs) {
             let what = format!("may lose what was acknowledged: {what}");
             self.warn_of_topic(it, &topic.name, &what, help);
-        };
-        if configs
-            .get("unclean.leader.election.enable")
-            .map(String::as_str)
-            == Some("true")
-        {
-            warn(
-                "`unclean.leader.election.enable` is true".to_owned(),
-                "set it to false for the topic",
-            );
         }
-        let least = configs.get("min.insync.replicas");
-        if topic.replicas > 1 && least.map(String::as_str) == Some("1") {
-            warn(
-                format!(
-                    "`min.insync.replicas` is 1 with {} replicas",
-                    topic.replicas
+    }
+}
+
+/// Under which settings a topic with so many replicas may lose what was acknowledged, and what to do about each.
+fn weaknesses(replicas: usize, configs: &BTreeMap<String, String>) -> Vec<(String, &'static str)> {
+    let is = |name: &str, value: &str| configs.get(name).is_some_and(|it| it == value);
+    let mut found = Vec::new();
+    if is("unclean.leader.election.enable", "true") {
+        found.push((
+            "`unclean.leader.election.enable` is true".to_owned(),
+            "set it to false for the topic",
+        ));
+    }
+    if replicas > 1 && is("min.insync.replicas", "1") {
+        found.push((
+            format!("`min.insync.replicas` is 1 with {replicas} replicas"),
+            "set it to 2 or more for the topic",
+        ));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_that_need_not_be_in_sync_are_warned_of_where_there_are_several() {
+        let configs = |least: &str, unclean: &str| {
+            BTreeMap::from([
+                ("min.insync.replicas".to_owned(), least.to_owned()),
+                (
+                    "unclean.leader.election.enable".to_owned(),
+                    unclean.to_owned(),
                 ),
-                "set it to 2 or more for the topic",
-            );
-        }
+            ])
+        };
+        let found = |replicas, least, unclean| -> Vec<String> {
+            let found = weaknesses(replicas, &configs(least, unclean));
+            found.into_iter().map(|(what, _)| what).collect()
+        };
+        assert!(found(1, "1", "false").is_empty());
+        assert!(found(3, "2", "false").is_empty());
+        assert_eq!(
+            found(3, "1", "true"),
+            [
+                "`unclean.leader.election.enable` is true",
+                "`min.insync.replicas` is 1 with 3 replicas"
+            ]
+        );
     }
 }

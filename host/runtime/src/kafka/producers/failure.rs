@@ -29,6 +29,14 @@ pub enum Failure {
         /// As librdkafka numbers it.
         code: RDKafkaErrorCode,
     },
+    /// The transaction has failed, with all that was sent in it, by whomever.
+    #[error("the transaction has failed: {reason}")]
+    Failed {
+        /// Why, as librdkafka says it.
+        reason: String,
+        /// If the broker does not permit something.
+        code: Option<RDKafkaErrorCode>,
+    },
     /// Deliveries were not reported in time.
     #[error(
         "{waiting} records were not acknowledged within {} s{}",
@@ -51,14 +59,20 @@ pub enum Failure {
 impl Failure {
     /// Whether the broker does not permit it.
     pub fn is_unauthorized(&self) -> bool {
-        matches!(self, Failure::Undelivered { code, .. } if is_unauthorized(*code))
+        match self {
+            Failure::Undelivered { code, .. }
+            | Failure::Failed {
+                code: Some(code), ..
+            } => is_unauthorized(*code),
+            _ => false,
+        }
     }
 
     /// Whether the same record would fail again on every try.
     pub fn is_permanent(&self) -> bool {
         use RDKafkaErrorCode as Code;
         let Failure::Undelivered { code, .. } = self else {
-            return false;
+            return self.is_unauthorized();
         };
         let of_record = matches!(
             code,

@@ -196,12 +196,18 @@ impl Sender {
                 code: code @ (RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight),
             } => {
                 let cause = self.shared.producer.client().context().why();
-                let (reason, cause) = cause.map_or((reason, None), |it| (it.reason, it.code));
-                Failure::Undelivered {
-                    topic,
-                    partition,
-                    reason,
-                    code: cause.unwrap_or(code),
+                match cause {
+                    // Another sink of the job may be to blame, so this one's topic is not.
+                    Some(cause) => Failure::Failed {
+                        reason: cause.reason,
+                        code: cause.code,
+                    },
+                    None => Failure::Undelivered {
+                        topic,
+                        partition,
+                        reason,
+                        code,
+                    },
                 }
             }
             other => other,

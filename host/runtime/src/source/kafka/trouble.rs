@@ -16,7 +16,8 @@ pub(super) struct Trouble {
 impl Trouble {
     /// It is heard of. Whether that is news.
     pub(super) fn begins(&mut self, now: Instant) -> bool {
-        self.heard.replace(now).is_none()
+        let before = self.heard.replace(now);
+        before.is_none_or(|before| now.saturating_duration_since(before) >= QUIET)
     }
 
     /// Records come. Whether that shows that it is over.
@@ -48,5 +49,9 @@ mod tests {
         assert!(trouble.ends(after(37)));
         assert!(!trouble.ends(after(38)), "it was said");
         assert!(trouble.begins(after(39)), "another one");
+        assert!(
+            trouble.begins(after(3_600)),
+            "and another, though nothing was read between"
+        );
     }
 }

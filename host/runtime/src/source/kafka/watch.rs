@@ -125,8 +125,9 @@ impl Watcher {
             }
             wait = every;
             let looked = self.look(tell);
-            if looked.is_err() {
-                self.cluster = None;
+            match &self.cluster {
+                Some(cluster) if looked.is_ok() => cluster.serve(),
+                _ => self.unclear(),
             }
             match looked {
                 Ok(()) if in_trouble => {
@@ -156,6 +157,14 @@ impl Watcher {
             if self.known.values().any(|topic| topic.missing.is_some()) {
                 wait = SECOND_LOOK.min(every);
             }
+        }
+    }
+
+    /// A look has failed: what is not known of brokers now does not count as missing.
+    fn unclear(&mut self) {
+        self.cluster = None;
+        for topic in self.known.values_mut() {
+            topic.missing = None;
         }
     }
 

@@ -11,7 +11,7 @@ use weir_tests::kafka::{Broker, Topics};
 
 use super::{PARTITIONS, records, write_job};
 use crate::Outcome;
-use crate::child::{Measured, command};
+use crate::child::{Measured, Running, command};
 
 /// Records a second.
 pub(super) const RATE: u64 = 50_000;
@@ -71,10 +71,9 @@ pub(super) fn measure(broker: &Broker, topics: &Topics<'_>) -> Outcome<Latency> 
     producer.flush(PATIENCE)?;
     let dir = tempfile::tempdir()?;
     let job = write_job(dir.path(), broker, (&input, &output), Some(all / first + 1))?;
-    let child = command("run", &job)?
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
+    let mut command = command("run", &job)?;
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = Running(command.spawn()?);
     let reader = records::reader(broker, &output)?;
     let next = || -> Outcome<f64> {
         let message = loop {
@@ -96,8 +95,8 @@ pub(super) fn measure(broker: &Broker, topics: &Topics<'_>) -> Outcome<Latency> 
         producer.join().expect("it does not panic")?;
         millis
     })?;
-    let ended = child.wait_with_output()?;
-    let measured: Measured = serde_json::from_slice(&ended.stdout)?;
+    let out = child.0.stdout.take().ok_or("no standard output")?;
+    let measured: Measured = serde_json::from_reader(out)?;
     Ok(Latency {
         millis,
         commits: measured.commits,

@@ -2,7 +2,7 @@
 //! of committed records sees.
 
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use weir_tests::kafka::{Broker, Topics};
 use super::latency::pace;
 use super::{PARTITIONS, RUNS, records, write_job};
 use crate::Outcome;
-use crate::child::{command, median};
+use crate::child::{Running, command, median};
 
 /// Records a second meanwhile.
 const RATE: u64 = 10_000;
@@ -27,12 +27,10 @@ const LIFE: Duration = Duration::from_millis(3_500);
 /// What was committed before the kill is all there after so long without a record.
 const QUIET: Duration = Duration::from_secs(1);
 
-fn start(job: &Path) -> Outcome<Child> {
+fn start(job: &Path) -> Outcome<Running> {
     let mut command = command("run", job)?;
-    Ok(command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?)
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(Running(command.spawn()?))
 }
 
 /// Whether there is another record within `patience`.
@@ -73,7 +71,7 @@ fn kills(job: &Path, reader: &BaseConsumer) -> Outcome<Vec<f64>> {
     let mut seconds = Vec::new();
     for run in 0..=RUNS {
         let began = Instant::now();
-        let mut child = start(job)?;
+        let child = start(job)?;
         let came = next(reader, PATIENCE);
         // The first start is not one after a kill.
         if run > 0 {
@@ -83,8 +81,7 @@ fn kills(job: &Path, reader: &BaseConsumer) -> Outcome<Vec<f64>> {
         while Instant::now() < dies_at {
             next(reader, Duration::from_millis(10))?;
         }
-        child.kill()?;
-        child.wait()?;
+        drop(child);
         if !came? {
             return Err("nothing was committed".into());
         }
