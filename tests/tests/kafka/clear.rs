@@ -78,7 +78,7 @@ fn what_a_killed_job_left_open_is_ended_and_the_job_goes_on_from_there() {
     let mut numbers: Vec<u64> = values
         .filter(|text| text != "behind")
         .map(|text| serde_json::from_str::<serde_json::Value>(&text).expect("JSON"))
-        .map(|value| value["i"].as_u64().expect("a number"))
+        .map(|value| value["n"].as_u64().expect("a number"))
         .collect();
     assert!(
         numbers.len() + 1 > committed,
