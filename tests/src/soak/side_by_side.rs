@@ -14,20 +14,27 @@ use crate::random::Random;
 /// At most so many scenarios are added because the planned ones killed less often than was asked for.
 const EXTRA: usize = 40;
 
-/// What is to be carried out.
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan<S> {
+    /// Decides every random moment and choice.
+    pub seed: u64,
+    /// Kills there must be in all; further scenarios are added until there are.
+    pub kills: u64,
+    /// The scenarios.
+    pub scenarios: Vec<S>,
+    /// If given, only those whose names contain this.
+    pub only: Option<String>,
+}
+
+/// How a plan is carried out.
 pub(super) struct Work<'a, S> {
+    /// What is planned.
+    pub(super) plan: &'a Plan<S>,
     /// In which folder the scenarios' folders are.
     pub(super) dir: &'a Path,
-    /// Decides every random moment and choice.
-    pub(super) seed: u64,
-    /// Kills there must be in all.
-    pub(super) kills: u64,
-    /// If given, only scenarios whose names contain this.
-    pub(super) only: Option<&'a str>,
     /// How many scenarios are under way at a time.
     pub(super) workers: usize,
-    /// What is planned.
-    pub(super) scenarios: &'a [S],
     /// Another scenario, if the planned ones do not kill often enough; it is told how many there were.
     pub(super) more: fn(usize) -> S,
 }
@@ -84,8 +91,8 @@ impl<S: Copy + Display + Send + Sync> Work<'_, S> {
 
     /// What is planned, each with its number, which decides what it does.
     fn waiting(&self) -> VecDeque<(usize, S)> {
-        let scenarios = self.scenarios.iter().copied().enumerate();
-        let only = self.only.unwrap_or_default();
+        let scenarios = self.plan.scenarios.iter().copied().enumerate();
+        let only = self.plan.only.as_deref().unwrap_or_default();
         scenarios
             .filter(|(number, scenario)| name(*number, *scenario).contains(only))
             .collect()
@@ -95,8 +102,8 @@ impl<S: Copy + Display + Send + Sync> Work<'_, S> {
     fn next(&self, shared: &Mutex<Shared<S>>) -> Option<(usize, S)> {
         let mut shared = lock(shared);
         let next = shared.waiting.pop_front().or_else(|| {
-            let enough = self.only.is_some() || shared.tally.kills >= self.kills;
-            let many = shared.begun >= self.scenarios.len() + EXTRA;
+            let enough = self.plan.only.is_some() || shared.tally.kills >= self.plan.kills;
+            let many = shared.begun >= self.plan.scenarios.len() + EXTRA;
             (!enough && !many).then(|| (shared.begun, (self.more)(shared.begun)))
         });
         shared.begun += usize::from(next.is_some());
@@ -116,7 +123,7 @@ impl<S: Copy + Display + Send + Sync> Work<'_, S> {
         let scene = Scene {
             name: name.clone(),
             folder: folder.clone(),
-            random: Random::new(Random::new(self.seed).bits() ^ (number as u64) << 32),
+            random: Random::new(Random::new(self.plan.seed).bits() ^ (number as u64) << 32),
             tally: &tally,
         };
         let ended = catch_unwind(AssertUnwindSafe(|| one(scenario, scene)));

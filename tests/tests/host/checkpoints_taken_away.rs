@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 
+use weir_tests::folders::{copy, remove};
 use weir_tests::host::HANGS;
 use weir_tests::place::Place;
 
 use crate::fixture::{
-    SLOW, UNLIMITED, a_bit_further, copy, expected, finish_exactly, flip, half_done, is_exact,
-    is_refused, remove, running, sorted, text,
+    SLOW, UNLIMITED, a_bit_further, expected, finish_exactly, flip, half_done, is_exact,
+    is_refused, running, sorted, text,
 };
 
 /// A stopped job with a copy of its checkpoints aside.

@@ -177,7 +177,7 @@ fn a_small_file_system_that_fills_up_and_is_cleared() {
     );
     process.end().expect(0, &["finished"]);
     for name in ["lines", "windows"] {
-        crate::fixture::copy(
+        weir_tests::folders::copy(
             &place.path(&format!("disk/{name}")),
             &place.path(&format!("out/{name}")),
         );
@@ -265,7 +265,7 @@ fn too_little_space_pauses_the_job_and_it_goes_on_by_itself() {
         assert!(manifests.contains(&file), "nothing needs {file}");
     }
     for name in ["lines", "windows"] {
-        crate::fixture::copy(
+        weir_tests::folders::copy(
             &place.path(&format!("disk/{name}")),
             &place.path(&format!("out/{name}")),
         );

@@ -137,34 +137,6 @@ pub(crate) fn sorted(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// Copies a folder with everything in it, replacing what is there.
-pub(crate) fn copy(from: &Path, to: &Path) {
-    remove(to);
-    fs::create_dir_all(to).expect("a folder can be created");
-    for entry in fs::read_dir(from).expect("the folder can be read") {
-        let entry = entry.expect("the folder can be read");
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            // It may be swept away by a running job meanwhile.
-            let _ = fs::copy(entry.path(), target);
-        }
-    }
-}
-
-/// Removes a folder, if it is there, with everything in it, even while a job writes to it.
-pub(crate) fn remove(dir: &Path) {
-    for _ in 0..1_000 {
-        match fs::remove_dir_all(dir) {
-            Ok(()) => return,
-            Err(_) if !dir.exists() => return,
-            Err(_) => {}
-        }
-    }
-    panic!("{} cannot be removed", dir.display());
-}
-
 /// Changes one bit in the middle of a file.
 pub(crate) fn flip(path: &Path) {
     let mut bytes = fs::read(path).expect("the file can be read");

@@ -2,11 +2,10 @@
 
 use std::fs;
 
+use weir_tests::folders::remove;
 use weir_tests::place::{Place, Start};
 
-use crate::fixture::{
-    UNLIMITED, expected, finish_exactly, half_done, is_exact, remove, sorted, text,
-};
+use crate::fixture::{UNLIMITED, expected, finish_exactly, half_done, is_exact, sorted, text};
 
 fn finished() -> Place {
     let place = Place::temporary();

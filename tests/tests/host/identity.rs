@@ -83,6 +83,6 @@ fn two_jobs_do_not_share_an_output_directory_unnoticed() {
     // One job's checkpoints, another one's output: neither lineage nor witness fits.
     let place = half_done();
     let other = half_done();
-    crate::fixture::copy(&other.path("checkpoints"), &place.path("checkpoints"));
+    weir_tests::folders::copy(&other.path("checkpoints"), &place.path("checkpoints"));
     is_refused(&place, "W0514", &["belongs to lineage", "holds lineage"]);
 }

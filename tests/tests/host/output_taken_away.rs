@@ -2,11 +2,10 @@
 
 use std::fs;
 
+use weir_tests::folders::{copy, remove};
 use weir_tests::output::parts;
 
-use crate::fixture::{
-    SLOW, a_bit_further, copy, finish_exactly, flip, half_done, is_refused, remove, running,
-};
+use crate::fixture::{SLOW, a_bit_further, finish_exactly, flip, half_done, is_refused, running};
 
 #[test]
 fn removed() {

@@ -61,7 +61,7 @@ fn no_good_checkpoint_for_too_long_ends_the_attempt_and_then_the_job() {
     );
     // Starting creates missing folders, but what was in them is missed.
     crate::fixture::is_refused(&place, "W0508", &["is missing"]);
-    crate::fixture::copy(&aside, &folder);
+    weir_tests::folders::copy(&aside, &folder);
     finish_exactly(&place);
 }
 

@@ -2,44 +2,14 @@
 //! what is wrong and what to do.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::path::PathBuf;
 
 use rustix::process::Signal;
-use weir_tests::host::{HANGS, Process};
+use weir_tests::folders::{copy, remove};
+use weir_tests::host::Process;
 use weir_tests::place::{Place, Start};
 
 use crate::copying::{Copying, FILES, JOB, commits, stop, wait_for};
-
-/// Copies a folder with everything in it, replacing what is there.
-fn copy(from: &Path, to: &Path) {
-    remove(to);
-    fs::create_dir_all(to).expect("a folder can be created");
-    for entry in fs::read_dir(from).expect("the folder can be read") {
-        let entry = entry.expect("the folder can be read");
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            // A running job may have removed it meanwhile.
-            let _ = fs::copy(entry.path(), target);
-        }
-    }
-}
-
-/// Removes a folder, if it is there, with everything in it, even while a job writes to it.
-fn remove(dir: &Path) {
-    let until = Instant::now() + HANGS;
-    while dir.exists() {
-        assert!(
-            Instant::now() < until,
-            "{} cannot be removed",
-            dir.display()
-        );
-        // What was added meanwhile is removed the next time.
-        let _ = fs::remove_dir_all(dir);
-    }
-}
 
 /// Where the checkpoints are.
 fn checkpoints(place: &Place) -> PathBuf {

@@ -193,9 +193,7 @@ impl Commits {
             .begin()
             .map_err(|failure| CommitError::Unclear(format!("it is committed, but: {failure}")))
     }
-}
 
-impl Commits {
     /// As recovery takes it: what is not permitted will not be by itself, and what grants it is said.
     fn told(&self, error: &Error) -> io::Error {
         match error {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Instant;
 
-use super::side_by_side::{Scene, Work};
+use super::side_by_side::{self, Scene, Work};
 use super::trial::Trial;
 use super::{Tally, say_points};
 use crate::host::Host;
@@ -94,17 +94,7 @@ impl fmt::Display for Scenario {
 }
 
 /// What is to be done.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Decides every random moment and choice.
-    pub seed: u64,
-    /// Kills there must be in all; further scenarios are added until there are.
-    pub kills: u64,
-    /// The scenarios.
-    pub scenarios: Vec<Scenario>,
-    /// If given, only those whose names contain this.
-    pub only: Option<String>,
-}
+pub type Plan = side_by_side::Plan<Scenario>;
 
 impl Plan {
     /// The whole soak.
@@ -162,12 +152,9 @@ pub fn soak(host: &'static Host, dir: &Path, plan: &Plan) -> Tally {
     let took = began.elapsed().as_secs_f64();
     eprintln!("soak: undisturbed runs took {took:.1} s");
     let work = Work {
+        plan,
         dir,
-        seed: plan.seed,
-        kills: plan.kills,
         workers: std::thread::available_parallelism().map_or(1, usize::from),
-        scenarios: &plan.scenarios,
-        only: plan.only.as_deref(),
         more: |begun| Scenario {
             kind: Kind::ALL[begun % Kind::ALL.len()],
             manner: Manner::Random { kills: 10 },

@@ -17,7 +17,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::side_by_side::{Scene, Work};
+use super::side_by_side::{self, Scene, Work};
 use super::subject::Subject;
 use super::trial::Trial;
 use super::{Tally, say_points};
@@ -114,17 +114,7 @@ impl fmt::Display for Scenario {
 }
 
 /// What is to be done.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Decides every random moment and choice.
-    pub seed: u64,
-    /// Kills there must be in all; further scenarios are added until there are.
-    pub kills: u64,
-    /// The scenarios.
-    pub scenarios: Vec<Scenario>,
-    /// If given, only those whose names contain this.
-    pub only: Option<String>,
-}
+pub type Plan = side_by_side::Plan<Scenario>;
 
 impl Plan {
     /// The whole soak.
@@ -276,13 +266,10 @@ pub fn soak(host: &'static Host, broker: &Broker, dir: &Path, plan: &Plan) -> Ta
     let took = began.elapsed().as_secs_f64();
     eprintln!("soak: undisturbed runs took {took:.1} s");
     let work = Work {
+        plan,
         dir,
-        seed: plan.seed,
-        kills: plan.kills,
         // Brokers and timeouts are waited for more than CPUs.
         workers: 2 + std::thread::available_parallelism().map_or(1, usize::from),
-        scenarios: &plan.scenarios,
-        only: plan.only.as_deref(),
         more: |begun| Scenario::Random {
             kind: Kind::ALL[begun % Kind::ALL.len()],
             kills: 10,
